@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     import torch
 
     from ._report.report import Report
-    from ._tracking.expectations import Expectation
-    from ._tracking.no_leaks import LeakError, NoLeaks
-    from ._tracking.phases import Phase
-    from ._tracking.track import Region
+    from ._tracking.declarations import Expectation, Phase
+    from ._tracking.regions import LeakError, NoLeaks, Region
 
 __version__ = "0.1.0"
 __all__ = [
@@ -235,9 +233,9 @@ def phase(name: str) -> Phase:
     Raises:
         FrugalAllocError: the name is not a text, or empty.
     """
-    from ._tracking import phases
+    from ._tracking import declarations
 
-    return phases.Phase(phases.checked_name(name, "phase"))
+    return declarations.Phase(declarations.checked_name(name, "phase"))
 
 
 def expect_growth(what: str) -> Expectation:
@@ -252,9 +250,9 @@ def expect_growth(what: str) -> Expectation:
     Raises:
         FrugalAllocError: it is not a text, or empty.
     """
-    from ._tracking import expectations, phases
+    from ._tracking import declarations
 
-    return expectations.Expectation(phases.checked_name(what, "expect_growth"))
+    return declarations.Expectation(declarations.checked_name(what, "expect_growth"))
 
 
 def no_leaks(*, allow_bytes: int = 0) -> NoLeaks:
@@ -270,9 +268,9 @@ def no_leaks(*, allow_bytes: int = 0) -> NoLeaks:
     Raises:
         LeakError: an AssertionError, when the block ends without another error; it lists bytes by line.
     """
-    from ._tracking import no_leaks as leaks
+    from ._tracking import regions
 
-    return leaks.NoLeaks(allow_bytes)
+    return regions.NoLeaks(allow_bytes)
 
 
 def track(name: str = "") -> Region:
@@ -284,9 +282,9 @@ def track(name: str = "") -> Region:
     Raises:
         FrugalAllocError: frugal_alloc is not enabled when the region begins.
     """
-    from ._tracking import track as tracking
+    from ._tracking import regions
 
-    return tracking.Region(name)
+    return regions.Region(name)
 
 
 def report() -> Report:
@@ -306,7 +304,7 @@ def report() -> Report:
 def __getattr__(name: str) -> object:
     # Whoever catches it has need of it; importing this package stays cheap for all others.
     if name == "LeakError":
-        from ._tracking.no_leaks import LeakError
+        from ._tracking.regions import LeakError
 
         return LeakError
     if name == "cmake_prefix_path":

@@ -37,6 +37,15 @@ def pass_on(error: BaseException) -> None:
         raise error
 
 
+def attempt(otherwise: Any, call: Callable, *arguments: Any) -> Any:
+    """What a call returns; `otherwise` where it fails, unless the error is the program's."""
+    try:
+        return call(*arguments)
+    except Exception as error:
+        pass_on(error)
+        return otherwise
+
+
 def _of_handler(error: BaseException) -> TracebackType | None:
     """The part of the traceback that begins with the handler; None: no handler of the program is in it."""
     handlers = None

@@ -17,7 +17,7 @@ import report_samples as samples
 from frugal_alloc._program.code_lines import CodeLine
 from frugal_alloc._replay import history_files
 from frugal_alloc._replay.history import EVENT, History
-from frugal_alloc._tracking import suppressions
+from frugal_alloc._tracking import declarations
 from recordings import MIB, Recording, kineto
 
 TENSORFLOW = Path(__file__).resolve().parents[1] / "reports" / "tensorflow"
@@ -124,7 +124,7 @@ def test_damaged_suppressions_are_read_or_refused(tmp_path: Path) -> None:
     for case, data in damage.cases({"a list": source}, SUPPRESSIONS, "suppressions"):
         path.write_bytes(data)
         try:
-            found = suppressions.read(str(path))
+            found = declarations.read_suppressions(str(path))
         except frugal_alloc.FrugalAllocError as error:
             refused += 1
             assert "\n" not in str(error) and str(path) in str(error), case

@@ -14,7 +14,7 @@ from typing import Any
 import frugal_alloc
 import pytest
 import report_samples as samples
-from frugal_alloc._tracking import suppressions
+from frugal_alloc._tracking import declarations
 
 ODD: dict[str, Callable[[Path], Any]] = {
     "nothing": lambda path: None,
@@ -56,7 +56,7 @@ def test_it_is_neither_a_report_nor_a_history_nor_a_list_of_suppressions(
         outcome.assert_refused(" ".join(map(str, words)))
         assert str(odd) in outcome.err
     with pytest.raises(frugal_alloc.FrugalAllocError) as refused:
-        suppressions.read(str(odd))
+        declarations.read_suppressions(str(odd))
     assert str(odd) in str(refused.value) and "\n" not in str(refused.value)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import report_samples as samples
 from frugal_alloc._command import startup_hook
-from frugal_alloc._out_of_memory import error_report
 from frugal_alloc._report import files
 
 PLANTS: dict[str, Callable[[Path, Path], Any]] = {
@@ -50,7 +49,7 @@ def test_planted_name_is_neither_followed_nor_waited_for(kind: str, suffix: str,
     planted = shared / f"frugal-0-{document['run']['pid']}{suffix}"
     PLANTS[kind](planted, victim)
     before = identity(planted)
-    landed = Path(error_report.land(document, str(shared)))
+    landed = Path(files.land(document, str(shared)))
     assert identity(planted) == before
     assert (victim.read_text(), victim.with_name("new").exists()) == ("precious", False)
     assert (landed.parent, landed.is_symlink()) == (shared, False)
@@ -85,10 +84,10 @@ def test_folder_that_cannot_be_written_is_made_up_for_by_a_private_one(
     victim: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(shared))
-    monkeypatch.setattr(error_report, "_private", None)
+    monkeypatch.setattr(files, "_private", None)
     document = samples.out_of_memory()
     (shared / f"frugal-0-{document['run']['pid']}.json").symlink_to(victim)
-    first, second = (Path(error_report.land(document, str(victim))) for _ in range(2))
+    first, second = (Path(files.land(document, str(victim))) for _ in range(2))
     assert first == second
     assert first.parent.parent == shared
     assert stat.S_IMODE(first.parent.stat().st_mode) == 0o700
@@ -97,14 +96,14 @@ def test_folder_that_cannot_be_written_is_made_up_for_by_a_private_one(
 
 def test_private_folder_that_has_gone_is_made_anew(victim: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(shared))
-    monkeypatch.setattr(error_report, "_private", None)
+    monkeypatch.setattr(files, "_private", None)
     document = samples.out_of_memory()
-    first = Path(error_report.land(document, str(victim)))
+    first = Path(files.land(document, str(victim)))
     for path in first.parent.iterdir():
         path.unlink()
     first.parent.rmdir()
     first.parent.symlink_to(victim.parent)
-    second = Path(error_report.land(document, str(victim)))
+    second = Path(files.land(document, str(victim)))
     assert second.parent != first.parent
     assert not second.parent.is_symlink()
 

@@ -9,7 +9,7 @@ import sys
 import weakref
 
 sys.path.insert(0, sys.argv[1])
-from frugal_alloc._out_of_memory import running
+from frugal_alloc._out_of_memory import scene
 from frugal_alloc._tracking import roots
 
 wrong = []
@@ -21,7 +21,7 @@ class Value:
 
 def look():
     """As an error's explanation and the search for a leak's holders do."""
-    found = running.frames()
+    found = scene.frames()
     for frame in found:
         frame.values.clear()
     roots.of_program()

@@ -12,7 +12,7 @@ import sys
 import types
 
 sys.path.insert(0, sys.argv[1])
-from frugal_alloc._out_of_memory import running
+from frugal_alloc._out_of_memory import scene
 from frugal_alloc._program import liveness as liveness
 
 differences = []
@@ -26,8 +26,8 @@ def ask(expected, *values):
     """Compares the variables of the caller that are dead in its statement with those expected."""
     frame = sys._getframe(1)
     flow = liveness.Flow(frame.f_code)
-    found = running._walk(frame)[0]
-    now = running.statement(found)
+    found = scene._walk(frame)[0]
+    now = scene.statement(found)
     dead = " ".join(sorted(flow.dead(found.values, frame.f_lasti, now.first, now.last)))
     if dead != expected:
         differences.append(f"{found.function}:{found.line}: {dead!r} is dead, not {expected!r}")

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 from binding_helpers import MIB, collect
-from frugal_alloc._out_of_memory import error_report, graphs
+from frugal_alloc._out_of_memory import levers, ownership
 from out_of_memory_messages import failure, leaving, line_of
 
 numbers = itertools.count()
 
 needs_saved_tensors = pytest.mark.skipif(
-    not graphs.can_walk(), reason="this torch does not tell what autograd has saved without unpacking it"
+    not ownership.can_walk(), reason="this torch does not tell what autograd has saved without unpacking it"
 )
 
 
@@ -212,5 +212,5 @@ def test_nothing_is_said_of_no_grad_where_it_is_on(program: Any) -> None:
 def test_batch_is_told_only_by_two_sizes_that_were_seen(
     peaks: dict[int, int], current: int, capacity: int, fits: int | None
 ) -> None:
-    text = error_report.fitting_batch(peaks, current, capacity)
+    text = levers.fitting_batch(peaks, current, capacity)
     assert text is None if fits is None else text.startswith(f"a batch of {fits} would have fit")

@@ -19,7 +19,7 @@ import pytest
 import torch
 from binding_helpers import GIB, MIB, collect, cuda_runtime, empty, limit, room, run_python, simulated_gpu
 from frugal_alloc import _native
-from frugal_alloc._out_of_memory import error_report
+from frugal_alloc._report import files
 from frugal_alloc._simulation.simulated_gpu import environment as simulated_environment
 from out_of_memory_messages import failure, leaving, line_of
 
@@ -115,7 +115,7 @@ class Interrupted(Exception):
     pass
 
 
-@pytest.mark.parametrize("place", ["frugal_alloc._out_of_memory.fragmentation.measure", "gc.collect"])
+@pytest.mark.parametrize("place", ["frugal_alloc._out_of_memory.situation._pieces", "gc.collect"])
 def test_what_a_signal_handler_raises_meanwhile_follows_the_error(place: str, monkeypatch: Any) -> None:
     """The library calls us, and nothing can be raised through it: until then the error is as without us."""
 
@@ -269,7 +269,7 @@ def test_folder_that_cannot_be_written_is_replaced_by_a_temporary_one(
     report_dir: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(error_report, "_private", None)
+    monkeypatch.setattr(files, "_private", None)
     file = tmp_path / "file"
     file.write_text("")
     report_dir(file)

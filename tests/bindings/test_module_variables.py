@@ -11,7 +11,7 @@ from pathlib import Path
 import fork_server
 import pytest
 from binding_helpers import ORDER
-from frugal_alloc._out_of_memory import module_variables, running, variables
+from frugal_alloc._out_of_memory import scene, variables
 from frugal_alloc._program import source as sources
 from frugal_alloc._simulation import simulated_gpu
 
@@ -80,11 +80,11 @@ def dead_in(folder: Path, source: str, name: str = "__main__") -> set[str]:
     found: list[set[str]] = []
 
     def ask() -> list[int]:
-        frames = running.frames()
+        frames = scene.frames()
         (frame,) = [one for one in frames if one.file == str(path) and one.function == "<module>"]
-        now = running.statement(frame)
+        now = scene.statement(frame)
         assert now is not None
-        flow = module_variables.flow_of(frame, now, frames)
+        flow = variables.flow_of_module(frame, now, frames)
         dead = set(flow.dead(frame.values, frame.offset, now.first, now.last))
         found.append(dead if variables._is_program(frame) else set())
         return [1]

@@ -13,7 +13,7 @@ import torch
 from binding_helpers import GIB, MIB, collect, empty
 from frugal_alloc import _native
 from frugal_alloc._native import out_of_memory
-from frugal_alloc._out_of_memory import repetition, situation
+from frugal_alloc._out_of_memory import explain, situation
 from frugal_alloc._report import latest_error
 from frugal_alloc._report.headline import headline
 from out_of_memory_messages import failure
@@ -84,9 +84,9 @@ def test_two_lines_in_turn_are_each_looked_into_as_rarely(looks: list[int]) -> N
 def test_kinds_are_forgotten_rather_than_gathered_without_end() -> None:
     facts = _facts()
     for number in range(1000):
-        repetition.count(repetition.kind_of(facts, number, ""))
-    assert len(repetition._kinds) <= 256
-    assert repetition.count(repetition.kind_of(facts, 999, "")).met == 2
+        explain.count(explain.kind_of(facts, number, ""))
+    assert len(explain._kinds) <= 256
+    assert explain.count(explain.kind_of(facts, 999, "")).met == 2
 
 
 def _facts() -> Any:

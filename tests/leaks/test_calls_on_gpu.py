@@ -9,7 +9,7 @@ import frugal_alloc
 import pytest
 import torch
 from frugal_alloc import _native
-from frugal_alloc._tracking import no_leaks, phases
+from frugal_alloc._tracking import declarations, regions
 from tensors_on_gpu import MIB, tensor
 from torch import nn
 
@@ -106,8 +106,8 @@ def test_no_leaks_says_where_no_line_is_known() -> None:
 
 def test_what_one_gpu_lets_go_makes_up_for_nothing_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
     in_use = iter([{0: 100 * MIB, 1: 100 * MIB}, {0: 160 * MIB, 1: 0}])
-    monkeypatch.setattr(no_leaks, "_in_use", lambda: next(in_use))
-    with pytest.raises(frugal_alloc.LeakError, match=r"60.0+ MiB on GPU 0"), no_leaks.NoLeaks(10 * MIB):
+    monkeypatch.setattr(regions, "_in_use", lambda: next(in_use))
+    with pytest.raises(frugal_alloc.LeakError, match=r"60.0+ MiB on GPU 0"), regions.NoLeaks(10 * MIB):
         pass
 
 
@@ -189,14 +189,14 @@ def test_phase_decorates_recursive_functions_and_threads() -> None:
 
 def test_phase_of_a_thread_is_the_innermost_that_it_is_in() -> None:
     seen = []
-    thread = threading.Thread(target=lambda: seen.append(phases.current()))
+    thread = threading.Thread(target=lambda: seen.append(declarations.current()))
     with frugal_alloc.phase("training"):
         with frugal_alloc.phase("evaluation"):
-            seen.append(phases.current())
-        seen.append(phases.current())
+            seen.append(declarations.current())
+        seen.append(declarations.current())
         thread.start()
         thread.join()
-    assert [*seen, phases.current()] == ["evaluation", "training", "", ""]
+    assert [*seen, declarations.current()] == ["evaluation", "training", "", ""]
 
 
 def test_names_must_be_texts() -> None:

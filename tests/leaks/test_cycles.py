@@ -83,4 +83,4 @@ def test_site_is_named_after_three_collections_that_freed_its_memory(start) -> N
         run.cycles.look()
         assert run.collections == times
     (found,) = run.cycles.found()
-    assert (found.site, found.bytes, found.blocks, found.times) == (1, 20 * MIB, 5, 3)
+    assert (found.site, found.bytes, found.blocks, found.epochs) == (1, 20 * MIB, 5, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fake_library import FakeLibrary
 from frugal_alloc._tracking.epochs import MOST_WINDOWS, Epochs
-from frugal_alloc._tracking.loaders import LoaderWatch
+from frugal_alloc._tracking.training import LoaderWatch
 
 
 class Thing:

@@ -7,8 +7,8 @@ import json
 import frugal_alloc
 import pytest
 from frugal_alloc._program.code_lines import CodeLine
-from frugal_alloc._tracking import suppressions
-from frugal_alloc._tracking.suppressions import Suppression
+from frugal_alloc._tracking import declarations
+from frugal_alloc._tracking.declarations import Suppression
 
 LINE = CodeLine("/home/me/project/train.py", 42, "train_epoch", "train")
 
@@ -162,7 +162,7 @@ def test_line_that_is_none_is_refused_with_its_number(line, tmp_path):
     path = tmp_path / "list"
     path.write_text(f"\n# first\n{line}\n")
     with pytest.raises(frugal_alloc.FrugalAllocError) as refused:
-        suppressions.read(str(path))
+        declarations.read_suppressions(str(path))
     assert str(refused.value).startswith(f"{path}:3: ")
     assert "\n" not in str(refused.value)
 
@@ -173,7 +173,7 @@ def test_file_that_cannot_be_read_is_refused(content, tmp_path):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(frugal_alloc.FrugalAllocError, match="cannot be read"):
-        suppressions.read(str(path))
+        declarations.read_suppressions(str(path))
 
 
 def test_without_tracking_all_of_it_still_answers(run_program):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fake_library import FakeLibrary
-from frugal_alloc._tracking.growth import RISING_ENDS, EpochMemory
+from frugal_alloc._tracking.epochs import RISING_ENDS, EpochMemory
 
 Held = tuple[int, int]  # bytes and blocks
 
@@ -20,7 +20,7 @@ def ended(*ends: Held) -> EpochMemory:
 
 def test_site_whose_blocks_get_larger_with_each_epoch_grows() -> None:
     (found,) = ended(*((1000 + 50 * n, 4) for n in range(RISING_ENDS))).growing()
-    assert (found.site, found.held, found.bytes_per_epoch) == (1, (1000 + 50 * (RISING_ENDS - 1), 4), 50)
+    assert (found.site, found.bytes, found.blocks, found.bytes_per_epoch) == (1, 1000 + 50 * (RISING_ENDS - 1), 4, 50)
 
 
 @pytest.mark.parametrize(

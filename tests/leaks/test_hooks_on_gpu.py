@@ -9,7 +9,7 @@ import threading
 import frugal_alloc
 import pytest
 import torch
-from frugal_alloc import _tracking
+from frugal_alloc import _native, _tracking
 from frugal_alloc._tracking.tracker import Tracker
 from tensors_on_gpu import MIB, tensor
 from torch import nn
@@ -68,9 +68,10 @@ def test_loaders_end_no_epoch_once_the_program_says_where_they_end(tracking: Tra
 def test_memory_of_tensors_is_not_outside() -> None:
     # So that the tensor takes memory of the device's.
     torch.cuda.empty_cache()
-    before = _tracking.outside.now(0)
+    library = _native.load()
+    before = _tracking.outside.amounts(0, library)[0]
     kept = tensor(100 * MIB)
-    assert _tracking.outside.now(0) == before
+    assert _tracking.outside.amounts(0, library)[0] == before
     del kept
 
 
@@ -102,7 +103,7 @@ def test_batch_sizes_are_known_with_their_peaks(tracking: Tracker) -> None:
 
 
 def test_uncommon_batches_are_understood() -> None:
-    from frugal_alloc._tracking.batches import size_of
+    from frugal_alloc._tracking.timeline import size_of
 
     images = [torch.empty(3, 40, 30), torch.empty(3, 20, 50)]
     assert size_of((images, [{"boxes": torch.empty(7, 4)}]), torch.Tensor) == 2

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from frugal_alloc import _interruptions
 from frugal_alloc._common import startup
-from frugal_alloc._out_of_memory import error_report, explain, situation
+from frugal_alloc._out_of_memory import explain
 from frugal_alloc._report import files, join
 from frugal_alloc._tracking.tracker import _quietly
 from frugal_alloc.integrations._following import Following
@@ -131,12 +131,8 @@ def enabling_at_the_import_of_torch(patch: pytest.MonkeyPatch, work: Callable) -
 QUIET: dict[str, Callable[[pytest.MonkeyPatch, Callable], Any]] = {
     "the end of a training": end_of_a_training,
     "enabling at the import of torch": enabling_at_the_import_of_torch,
-    "a look around": lambda patch, work: situation._found([], work),
-    "a report's document": lambda patch, work: (
-        patch.setattr("frugal_alloc._report.document.build", work),
-        error_report.build({}),
-    )[1],
-    "a report's files": lambda patch, work: (patch.setattr(files, "write", work), error_report.land({}, "."))[1],
+    "what an error's explanation tries": lambda patch, work: _interruptions.attempt(None, work),
+    "a report's files": lambda patch, work: (patch.setattr(files, "write", work), files.land({}, "."))[1],
     "other ranks' reports": lambda patch, work: (
         patch.setattr("torch.distributed.is_available", work),
         join.gather({}),
@@ -153,7 +149,7 @@ def test_each_place_that_is_quiet_of_failures_is_not_of_handlers(
     quiet: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # Of a report that cannot be written anywhere.
-    monkeypatch.setattr(error_report, "_private", str(tmp_path))
+    monkeypatch.setattr(files, "_private", str(tmp_path))
     assert not quiet(monkeypatch, fail)
     with handled_by(plain), pytest.raises(TimeUp):
         quiet(monkeypatch, ring)

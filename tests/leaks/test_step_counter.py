@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frugal_alloc._tracking.steps import ABANDONED_AFTER, StepCounter
+from frugal_alloc._tracking.training import ABANDONED_AFTER, StepCounter
 
 
 class Optimizer:

@@ -6,23 +6,22 @@ import gc
 import itertools
 import time
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from frugal_alloc._out_of_memory.graphs import Graph
-from frugal_alloc._tracking.live_tensors import Extents, GraphMemory
+from frugal_alloc._tracking import live_tensors
 from frugal_alloc._tracking.reach import Reach
 from frugal_alloc._tracking.roots import Root
 
 STEPS = 1000
-WALKS = {
-    "of an error": lambda result: Graph([result.grad_fn]),
-    "of a leak": lambda result: GraphMemory([result], Extents([])),
-}
 
-each_walk = pytest.mark.parametrize("walk", WALKS.values(), ids=WALKS)
+
+def walk_behind(result: torch.Tensor) -> live_tensors.Walk:
+    walk = live_tensors.Walk(seconds=0.5)
+    for _ in walk.behind([result.grad_fn]):
+        pass
+    return walk
 
 
 @pytest.fixture
@@ -34,36 +33,30 @@ def result() -> torch.Tensor:
     return values
 
 
-@each_walk
 def test_a_walk_sees_all_of_a_graph_however_long_others_have_the_core(
-    walk: Callable[[torch.Tensor], Any], result: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+    result: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hours = itertools.count(step=3600.0)
     for clock in ("monotonic", "perf_counter", "time"):
         monkeypatch.setattr(time, clock, lambda: next(hours))
-    walked = walk(result)
+    walked = walk_behind(result)
     monkeypatch.undo()
     assert walked.is_complete
 
 
-@each_walk
 def test_a_walk_ends_when_its_own_work_has_taken_too_long(
-    walk: Callable[[torch.Tensor], Any], result: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+    result: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hours = itertools.count(step=3600.0)
     monkeypatch.setattr(time, "thread_time", lambda: next(hours))
-    walked = walk(result)
+    walked = walk_behind(result)
     monkeypatch.undo()
     assert not walked.is_complete
 
 
-@each_walk
-def test_a_walk_ends_after_so_many_nodes(
-    walk: Callable[[torch.Tensor], Any], result: torch.Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("frugal_alloc._out_of_memory.graphs._MOST_NODES", STEPS // 2)
-    monkeypatch.setattr("frugal_alloc._tracking.live_tensors.MOST_NODES", STEPS // 2)
-    assert not walk(result).is_complete
+def test_a_walk_ends_after_so_many_nodes(result: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_tensors, "MOST_NODES", STEPS // 2)
+    assert not walk_behind(result).is_complete
 
 
 def _reached(value: Any, most: int) -> int:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._program import code_lines, compiled_code, users_code
+from frugal_alloc._program import code_lines, users_code
+from frugal_alloc._tracking import users_lines
 
 HERE = Path(__file__).resolve().parent
 
@@ -47,7 +48,7 @@ def compiled(run_program: Callable[..., Any], tmp_path_factory: pytest.TempPathF
         ("library's", ["call"]),
     ],
 )
-def test_memory_of_compiled_code_is_told_at_the_line_it_was_compiled_from(
+def test_memory_of_users_lines_is_told_at_the_line_it_was_compiled_from(
     compiled: list[dict[str, Any]], run: int, case: str, expected: list[str]
 ) -> None:
     text = (COMPILED, EDITED)[run]
@@ -62,7 +63,7 @@ def test_memory_of_a_compiled_backward_is_told_at_the_forwards_line(compiled: li
 
 
 @pytest.mark.parametrize("run", [0, 1])
-def test_a_leak_of_compiled_code_is_told_at_the_users_line(compiled: list[dict[str, Any]], run: int) -> None:
+def test_a_leak_of_users_lines_is_told_at_the_users_line(compiled: list[dict[str, Any]], run: int) -> None:
     line = line_of((COMPILED, EDITED)[run], "output")
     assert compiled[run]["verdict"] == [f"net.py:{line}", "return self.second(hidden) * 2  # line: output"]
 
@@ -75,12 +76,12 @@ def test_a_line_that_was_edited_away_is_not_told(tmp_path: Path, monkeypatch: py
     maps = {"generated.py": [(10, 20, 30, 40), tuple(traces)], "empty.py": [], "odd.py": 3}
     cache = type("PyCodeCache", (), {"linemaps": maps})
     monkeypatch.setitem(sys.modules, "torch._inductor.codecache", type("Module", (), {"PyCodeCache": cache}))
-    assert compiled_code.frames("generated.py", 9) == []
-    assert compiled_code.frames("generated.py", 15) == [(str(file), 1, "forward")]
-    assert compiled_code.frames("generated.py", 20) == [], "no line reads so any more"
-    assert compiled_code.frames("generated.py", 35) == [], "two lines read so"
-    assert compiled_code.frames("generated.py", 45) == compiled_code.frames("empty.py", 1) == []
-    assert compiled_code.frames("odd.py", 1) == compiled_code.frames("unknown.py", 1) == []
+    assert users_lines.frames_of_compiled("generated.py", 9) == []
+    assert users_lines.frames_of_compiled("generated.py", 15) == [(str(file), 1, "forward")]
+    assert users_lines.frames_of_compiled("generated.py", 20) == [], "no line reads so any more"
+    assert users_lines.frames_of_compiled("generated.py", 35) == [], "two lines read so"
+    assert users_lines.frames_of_compiled("generated.py", 45) == users_lines.frames_of_compiled("empty.py", 1) == []
+    assert users_lines.frames_of_compiled("odd.py", 1) == users_lines.frames_of_compiled("unknown.py", 1) == []
 
 
 COUNTED = """

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from frugal_alloc._command.top import picture
 from frugal_alloc._report import headline
-from frugal_alloc._tracking import causes
+from frugal_alloc._tracking import materiality
 from published import GIB, LEAKING, MIB, is_published, running
 
 TRAINING = f"""{LEAKING}
@@ -60,7 +60,7 @@ def test_figures_are_the_programs_own(training: dict[str, Any]) -> None:
 def test_leak_is_told_in_the_words_of_the_report(training: dict[str, Any]) -> None:
     (verdict,) = seen(training["pid"])["verdicts"]  # type: ignore[index]
     assert (verdict["kind"], verdict["bytes_per_epoch"]) == ("leak", 4 * MIB)
-    (cause,) = causes.grouped(json.loads(training["report"])["verdicts"])
+    (cause,) = materiality.grouped(json.loads(training["report"])["verdicts"])
     assert verdict["text"] == headline.sentence(cause)
     assert verdict["text"].endswith("train.py:8 leaks 4.00 MiB with each epoch")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from .._common.arguments import Parser
 from .._common.messages import Refused
-from .._report import compare, files, join, text, viz
+from .._report import compare, files, join, text
 from . import report_files
 
 
@@ -61,7 +61,7 @@ def _page(document: dict[str, Any]) -> bytes:
 def _pickle(document: dict[str, Any]) -> bytes:
     if len(document["ranks"]) > 1:
         raise Refused("memory_viz shows one process; name the report of one rank")
-    return viz.to_pickle(document)
+    return files.to_memory_viz(document)
 
 
 def _write(path: str, data: bytes) -> None:

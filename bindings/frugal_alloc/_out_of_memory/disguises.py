@@ -11,6 +11,7 @@ import re
 import sys
 import textwrap
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -74,26 +75,20 @@ def explain(error: BaseException) -> str | None:
     if _is_pinning(error):
         return _of_host_memory()
     fullest = min((_look(library, gpu) for gpu in library.gpus()), key=lambda state: state.free_bytes, default=None)
-    if fullest is None or fullest.free_bytes >= _needed_by_libraries(fullest.total_bytes):
+    if fullest is None or fullest.free_bytes >= fullest.needed_by_libraries:
         return None
-    return _paragraph(undone, fullest, _leak_on(fullest.gpu))
+    return _paragraph(undone, fullest, _leak_on(library, fullest.gpu))
 
 
-def _needed_by_libraries(total_bytes: int) -> int:
-    return min(LIBRARIES_NEED_BYTES, total_bytes // _LIBRARIES_NEED_PART)
-
-
-def _leak_on(gpu: int) -> str | None:
+def _leak_on(library: _native.Library, gpu: int) -> str | None:
     """What has filled the GPU, if that is known to leak."""
     from .._report import document
 
-    for verdict in document.build()["verdicts"]:
-        fills = verdict["kind"] in ("leak", "growing") and verdict["material"]
-        if verdict["gpu"] == gpu and fills and verdict["file"]:
+    for row in document.judge(library).verdicts:
+        if row["gpu"] == gpu and row["kind"] in ("leak", "growing") and row["material"] and row["file"]:
             return (
-                f"What fills it: {written(verdict['file'], verdict['line'])} leaks "
-                f"{size(verdict['bytes_per_epoch'])} with each epoch, {size(verdict['bytes'])} by now: "
-                f"{verdict['advice']}."
+                f"What fills it: {written(row['file'], row['line'])} leaks {size(row['bytes_per_epoch'])} with each "
+                f"epoch, {size(row['bytes'])} by now: {row['advice']}."
             )
     return None
 
@@ -105,6 +100,10 @@ class _Gpu(NamedTuple):
     allocated_bytes: int
     idle_bytes: int  # in our hands, in no tensor
     others_bytes: int
+
+    @property
+    def needed_by_libraries(self) -> int:
+        return min(LIBRARIES_NEED_BYTES, self.total_bytes // _LIBRARIES_NEED_PART)
 
 
 def _look(library: _native.Library, gpu: int) -> _Gpu:
@@ -133,7 +132,7 @@ def _paragraph(undone: str, state: _Gpu, leak: str | None) -> str:
 
 
 def _leave_room(state: _Gpu) -> str:
-    needed = _needed_by_libraries(state.total_bytes)
+    needed = state.needed_by_libraries
     percent = 100 * (state.total_bytes - state.others_bytes - needed) // state.total_bytes
     if percent <= 0:
         return ""
@@ -165,15 +164,11 @@ def _is_plain(error: BaseException, text: str) -> bool:
 
 
 def _is_pinning(error: BaseException) -> bool:
-    for cause in _chain(error):
-        if re.search(_PINNING, str(cause), re.IGNORECASE):
-            return True
-        traceback = cause.__traceback__
-        while traceback is not None:
-            if "pin_memory" in traceback.tb_frame.f_code.co_name:
-                return True
-            traceback = traceback.tb_next
-    return False
+    return any(
+        re.search(_PINNING, str(cause), re.IGNORECASE)
+        or any("pin_memory" in frame.f_code.co_name for frame, _ in traceback.walk_tb(cause.__traceback__))
+        for cause in _chain(error)
+    )
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -204,9 +199,9 @@ def unwatch() -> None:
             sys.excepthook, threading.excepthook = _before.pop("program"), _before.pop("thread")
 
 
-def _program_failed(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
-    _before.get("program", sys.__excepthook__)(kind, error, traceback)
-    if any(_is_plain(one, str(one)) for one in _chain(error)):
+def _program_failed(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    _before.get("program", sys.__excepthook__)(kind, error, trace)
+    if any(_is_plain(cause, str(cause)) for cause in _chain(error)):
         latest_error.note_end()
     _tell(error)
 
@@ -219,17 +214,15 @@ def _thread_failed(arguments: Any) -> None:
 
 def _tell(error: BaseException) -> None:
     # Nothing that goes wrong here may hide the error itself.
-    try:
-        if issubclass(type(error), Exception) and (text := explain(error)) is not None:
-            path = _land()
-            print(text if path is None else f"{text}\nReport: {path}", file=sys.stderr)
-    except Exception as failure:
-        _interruptions.pass_on(failure)
+    _interruptions.attempt(None, _print_explanation, error)
 
 
-def _land() -> str | None:
-    from .._report import document
-    from . import error_report
-
+def _print_explanation(error: BaseException) -> None:
     library = _native.loaded()
-    return None if library is None else error_report.land(document.build(), library.setting("report_dir"))
+    text = explain(error) if issubclass(type(error), Exception) else None
+    if library is None or text is None:
+        return
+    from .._report import document, files
+
+    path = files.land(document.build(), library.setting("report_dir"))
+    print(text if path is None else f"{text}\nReport: {path}", file=sys.stderr)

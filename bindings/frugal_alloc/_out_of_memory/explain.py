@@ -1,38 +1,50 @@
-"""The explainer that the library calls when a request cannot be served."""
+"""The explainer that the library calls when a request cannot be served.
+
+Each kind of error is explained at its first, second, fourth, eighth ... error, else only counted: to explain one takes
+50 ms of the thread that failed, and a program that searches for a batch that fits, or leaves out what does not fit, may
+meet thousands.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import _interruptions, _native, _tracking
+from .. import _interruptions, _native
 from .._program import source
-from .._report import latest_error
-from . import error_report, fragmentation, message, remedies, repetition, running, situation
+from .._report import document, files, latest_error
+from . import message, remedies, scene, situation
+from .scene import Advice
+from .situation import Situation
+
+if TYPE_CHECKING:
+    from .._native import Library
+    from .._native.out_of_memory import OutOfMemory
+
+# Of more kinds the oldest is forgotten; one may take some KiB.
+_MOST_KINDS = 256
+# Sizes in one such part of an octave are alike.
+_PARTS_OF_OCTAVE = 4
 
 _this_thread = threading.local()
 
 
-def explain(facts: Any) -> str | None:
+def explain(facts: OutOfMemory) -> str | None:
     """What follows PyTorch's first sentence in the error; None: the library's own words are better than nothing.
 
     To be called on the thread that failed, with the interpreter's lock. Allocates nothing on a GPU, raises nothing but
     what the program's handlers of signals raise, and keeps neither frames nor tensors. Lays a report beside the run,
     too.
-
-    Args:
-        facts: `_native.out_of_memory.OutOfMemory`.
     """
     if getattr(_this_thread, "explaining", False):
         return None
     _this_thread.explaining = True
     try:
         library = _native.loaded()
-        if library is None:
-            return None
-        return _tell(facts, library)
+        return None if library is None else _text(facts, library)
     except Exception as error:
         _interruptions.pass_on(error)
         return None
@@ -40,96 +52,118 @@ def explain(facts: Any) -> str | None:
         _this_thread.explaining = False
 
 
-def _tell(facts: Any, library: Any) -> str | None:
+class Explanation(NamedTuple):
+    """What was found out about an error."""
+
+    text: str
+    path: str | None  # of the report
+    error: dict[str, Any]  # what the document says of it
+
+
+class Errors:
+    """The errors of one kind."""
+
+    def __init__(self) -> None:
+        self.met = 0
+        self.explained_at = 0
+        self.explanation: Explanation | None = None
+
+    def is_due(self) -> bool:
+        """Whether the latest is to be explained."""
+        return self.met & (self.met - 1) == 0
+
+    def note(self) -> str:
+        """For the latest, which is not due: how many there were, and what the explanation beside it is of."""
+        return (
+            f"{self.met} errors like this so far: by the same line, with sizes alike. What is said here was "
+            f"found out at number {self.explained_at}; number {2 ** self.met.bit_length()} is looked into again."
+        )
+
+
+_kinds: dict[tuple, Errors] = {}
+
+
+def kind_of(facts: OutOfMemory, asked_at: Any, report_dir: str) -> tuple:
+    """What two errors share that are told once.
+
+    Args:
+        facts: Of the error.
+        asked_at: Where memory was asked for, anything that can be compared.
+        report_dir: The setting: the report of an error that is only counted is the earlier one's.
+    """
+    of_request = (facts.requested_bytes, facts.missing_bytes)
+    held = (facts.allocated_bytes, facts.native_reserved_bytes, facts.outside_bytes)
+    return facts.gpu, asked_at, report_dir, facts.verdict, *map(_class, (*of_request, *held))
+
+
+def count(kind: tuple) -> Errors:
+    """Counts one more error of a kind."""
+    errors = _kinds.setdefault(kind, Errors())
+    errors.met += 1
+    if len(_kinds) > _MOST_KINDS:
+        _kinds.pop(next(iter(_kinds)), None)
+    return errors
+
+
+def _class(size: int) -> int:
+    return round(_PARTS_OF_OCTAVE * math.log2(max(size, 1 << 20)))
+
+
+def _text(facts: OutOfMemory, library: Library) -> str | None:
     """In full where the error is new, or due again; else by what was found out last."""
     number = latest_error.note(facts.gpu, facts.requested_bytes)
-    asked_at = facts.site or running.innermost_line()
-    errors = repetition.count(repetition.kind_of(facts, asked_at, library.setting("report_dir")))
+    asked_at = facts.site or scene.innermost_line()
+    errors = count(kind_of(facts, asked_at, library.setting("report_dir")))
     if errors.is_due():
         with _unobserved():
-            errors.explained(_explain(facts, library, number))
-    told = errors.explanation
-    if told is None:
+            explanation = _explanation(facts, library, number)
+        errors.explained_at, errors.explanation = errors.met, explanation
+    if errors.explanation is None:
         return None
-    latest_error.remember(told.error)
-    library.correct_verdict(facts.gpu, told.error["verdict"])
-    lines = [told.text]
+    text, path, error = errors.explanation
+    latest_error.remember(error)
+    library.correct_verdict(facts.gpu, error["verdict"])
+    lines = [text]
     if errors.met > errors.explained_at:
         lines.append(message.repeated(errors.note()))
-    if told.path is not None:
-        lines.append(f"Report: {told.path}")
+    if path is not None:
+        lines.append(f"Report: {path}")
     return "\n".join(lines)
 
 
-def _explain(facts: Any, library: Any, number: int) -> repetition.Explanation:
-    found = situation.look(facts, library)
-    pieces = fragmentation.measure(facts, _can_map(library, facts.gpu))
-    error = error_report.describe(found, pieces, number)
-    document = error_report.build(error)
-    verdicts = _verdicts(document, found) if document is not None else []
-    if document is not None and (verdict := _verdict(facts, verdicts)) != facts.verdict:
-        found = found._replace(facts=facts._replace(verdict=verdict))
-        error["verdict"] = document["oom"]["verdict"] = verdict
-    changes = remedies.advise(found, verdicts, error_report.batch_that_fits(facts))
-    text = message.write(found, changes, pieces, verdicts)
+def _explanation(facts: OutOfMemory, library: Library, number: int) -> Explanation:
+    seen = situation.look(facts, library)
+    # The error is to be told even where the rest cannot be.
+    judged = _interruptions.attempt(None, document.judge, library)
+    if judged is not None:
+        seen = seen.judged(judged.verdicts)
+    advice = remedies.advise(seen)
+    text = message.write(seen, advice)
     source.forget()
-    told = {
-        "message": f"{message.first_sentences(facts)}\n{text}",
-        "advice": [change._asdict() for change in changes],
+    error = _error(seen, number, advice, f"{message.first_sentences(facts)}\n{text}")
+    built = _interruptions.attempt(None, document.build, error, judged)
+    path = None if built is None else files.land(built, library.setting("report_dir"))
+    return Explanation(text, path, error)
+
+
+def _error(seen: Situation, number: int, advice: list[Advice], text: str) -> dict[str, Any]:
+    """The document's "oom", its "stack" still in frames."""
+    place = seen.request
+    is_known = place is not None and place.line > 0
+    return {
+        **seen.facts._asdict(),
+        "number": number,
+        "step": latest_error.steps(),
+        "file": place.file if is_known else None,
+        "line": place.line if is_known else None,
+        "function": place.function if place is not None else None,
+        "code": place.code if is_known else "",
+        "stack": seen.stack,
+        "fragmentation": seen.pieces._asdict(),
+        "saved_for_backward_bytes": seen.saved_bytes,
+        "message": text,
+        "advice": [{key: getattr(change, key) for key in ("text", "file", "line", "bytes")} for change in advice],
     }
-    path = None
-    if document is not None:
-        document["oom"] |= told
-        path = error_report.land(document, library.setting("report_dir"))
-    return repetition.Explanation(text, path, error | told)
-
-
-def _verdict(facts: Any, verdicts: list[dict[str, Any]]) -> str:
-    """The library's verdict, unless what the report has found on the GPU says otherwise."""
-    here = [row for row in verdicts if row["gpu"] == facts.gpu]
-    if facts.verdict == "leak" and not any(row["kind"] in remedies.LEAKS for row in here):
-        # What leaked until the last epoch's end has been let go since.
-        return "too_big"
-    if facts.verdict == "too_big":
-        enough = [row for row in here if row["bytes"] >= facts.missing_bytes]
-        # The library knows how much is outside, but not that it has come to be there in the course of the run.
-        if any(row["kind"] == "outside" and _suffices(row["bytes"], facts) for row in enough):
-            return "outside"
-        if any(row["pattern"] == "cuda_graph_per_shape" for row in enough):
-            return "leak"
-    return facts.verdict
-
-
-def _suffices(size: int, facts: Any) -> bool:
-    """Whether the request would fit, had others so much less of the GPU: a limit holds whatever is free."""
-    may_take = facts.limit_bytes - facts.reserved_bytes - facts.native_reserved_bytes
-    gained = min(facts.device_free_bytes + size, may_take) - min(facts.device_free_bytes, may_take)
-    return gained >= facts.missing_bytes
-
-
-def _verdicts(document: dict[str, Any], found: situation.Situation) -> list[dict[str, Any]]:
-    found_by = document["epochs"]["found_by"]
-    how = {"is_by_step": found_by == "steps", "is_by_call": found_by == "calls"}
-    return [row | how for row in document["verdicts"] if _still_holds(row, found)]
-
-
-def _still_holds(row: dict[str, Any], found: situation.Situation) -> bool:
-    """Whether the line of a verdict holds now what it held at the last epoch's end, or half of it; and whether what has
-    grown outside is still there."""
-    if row["kind"] == "outside" and row["gpu"] == found.facts.gpu:
-        tracker = _tracking.current()
-        more = 0 if tracker is None else tracker.outside.more_than_before(row["gpu"], found.facts.outside_bytes)
-        return 2 * more >= row["bytes"]
-    if row["kind"] not in remedies.LEAKS or not row["file"] or row["gpu"] != found.facts.gpu:
-        return True
-    at_line = [
-        one.bytes for one in found.holders if (one.code_line.file, one.code_line.line) == (row["file"], row["line"])
-    ]
-    return 2 * sum(at_line) >= row["bytes"]
-
-
-def _can_map(library: Any, gpu: int) -> bool:
-    return bool(library.stats(gpu).get("virtual_memory", 1))
 
 
 @contextlib.contextmanager

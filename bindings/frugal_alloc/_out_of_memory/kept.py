@@ -7,17 +7,15 @@ import functools
 import gc
 import linecache
 import re
-import sys
 from collections import Counter
 from typing import Any, NamedTuple
 
 from .._common.messages import format_bytes as size
 from .._program.code_lines import short_path, written
 from .._program.liveness import Flow
-from . import graphs
-from .advice import LEAST_BYTES, Advice
-from .ownership import Ownership
-from .running import RunningFrame, is_users, statement
+from .._tracking import raw_objects
+from .._tracking.live_tensors import is_on, is_tensor
+from .scene import LEAST_BYTES, Advice, RunningFrame, Scene, statement
 
 _CONTAINERS = (list, tuple, dict, set, collections.deque)
 _MOST_ENTRIES = 20_000
@@ -58,15 +56,12 @@ class Kept(NamedTuple):
         return Advice(text, self.file, line, freed)
 
 
-def find_kept(frames: list[RunningFrame], gpu: int, ownership: Ownership) -> list[Kept]:
+def find_kept(scene: Scene) -> list[Kept]:
     """Those that hold much, the most first."""
-    held = Counter(id(value) for frame in frames for value in frame.values.values())
     found: dict[int, Kept] = {}
-    for frame in frames:
-        if not frame.is_users:
-            continue
+    for frame in scene.users_frames:
         for name, value in _named(frame):
-            if id(value) not in found and (kept := _look(name, value, frame, held, gpu, ownership)):
+            if id(value) not in found and (kept := _look(name, value, frame, scene)):
                 found[id(value)] = kept
     return sorted(found.values(), key=lambda kept: -kept.bytes)
 
@@ -75,19 +70,12 @@ def _named(frame: RunningFrame) -> list[tuple[str, Any]]:
     """The frame's variables and, of objects of the user's own classes among them, the attributes."""
     named = list(frame.values.items())
     for name, value in frame.values.items():
-        attributes = getattr(value, "__dict__", None) if _has_class_of_users(value) else None
+        # What a library's object keeps, as an optimizer its state, it needs.
+        is_of_users = not issubclass(type(value), type) and raw_objects.is_users_class(type(value))
+        attributes = getattr(value, "__dict__", None) if is_of_users else None
         if type(attributes) is dict:
             named += [(f"{name}.{key}", inner) for key, inner in attributes.items() if key not in _of_modules()]
     return named
-
-
-def _has_class_of_users(value: Any) -> bool:
-    # What a library's object keeps, as an optimizer its state, it needs.
-    if issubclass(type(value), type):
-        return False
-    module = sys.modules.get(type(value).__module__)
-    file = getattr(module, "__file__", None)
-    return type(value).__module__ == "__main__" or (isinstance(file, str) and is_users(file))
 
 
 @functools.cache
@@ -98,9 +86,8 @@ def _of_modules() -> frozenset[str]:
     return frozenset(torch.nn.Module().__dict__)
 
 
-def _look(
-    name: str, value: Any, frame: RunningFrame, held: Counter[int], gpu: int, ownership: Ownership
-) -> Kept | None:
+def _look(name: str, value: Any, frame: RunningFrame, scene: Scene) -> Kept | None:
+    gpu, ownership = scene.facts.gpu, scene.ownership
     is_container = issubclass(type(value), _CONTAINERS)
     tensors = _tensors_in(value, gpu) if is_container else [value] if _is_result(value, gpu) else []
     if not tensors or (is_container and len(tensors) < 2):
@@ -111,7 +98,7 @@ def _look(
         return None
     all_bytes = graph_bytes = 0
     if is_container:
-        all_bytes = ownership.freed_by_dropping(list(tensors), held + Counter(map(id, tensors)))
+        all_bytes = ownership.freed_by_dropping(list(tensors), scene.held + Counter(map(id, tensors)))
     if any(tensor.grad_fn is not None for tensor in tensors):
         graph_bytes = ownership.freed_by_detaching(tensors)
     if max(all_bytes, graph_bytes) < LEAST_BYTES:
@@ -147,8 +134,8 @@ def _tensors_in(container: Any, gpu: int, depth: int = 2) -> list[Any]:
     entries = container.values() if issubclass(type(container), dict) else container
     found = []
     for entry, _ in zip(list(entries), range(_MOST_ENTRIES), strict=False):
-        if graphs.is_tensor(entry):
-            if entry.device.type == "cuda" and entry.device.index == gpu and type(entry) is not torch.nn.Parameter:
+        if is_tensor(entry):
+            if is_on(entry, gpu) and type(entry) is not torch.nn.Parameter:
                 found.append(entry)
         elif depth > 1 and issubclass(type(entry), _CONTAINERS) and gc.is_tracked(entry):
             found += _tensors_in(entry, gpu, depth - 1)
@@ -156,6 +143,4 @@ def _tensors_in(container: Any, gpu: int, depth: int = 2) -> list[Any]:
 
 
 def _is_result(value: Any, gpu: int) -> bool:
-    if not graphs.is_tensor(value) or value.grad_fn is None:
-        return False
-    return value.device.type == "cuda" and value.device.index == gpu
+    return is_tensor(value) and value.grad_fn is not None and is_on(value, gpu)

@@ -1,7 +1,5 @@
-"""How a step could be made smaller that keeps little for a backward pass, as evaluation and generation do.
-
-It could take fewer samples at a time, compute in half precision, or make one large tensor in pieces. What each of these
-saves is counted from what the running frames hold.
+"""How a step could be made smaller: without a graph, with fewer samples at a time, in half precision, or with one large
+tensor made in pieces. What each of these saves is counted from what the running frames hold, or was seen before.
 """
 
 from __future__ import annotations
@@ -9,19 +7,27 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .. import _tracking
 from .._common.messages import format_bytes as size
-from . import graphs
-from .advice import Advice
-from .running import RunningFrame
+from .._program.code_lines import written
+from .._program.users_code import is_users
+from .._tracking.live_tensors import is_on, is_tensor
+from .scene import BATCH, SMALLER, Advice, RunningFrame, Scene
 from .variables import OPAQUE, DeadVariables
+
+if TYPE_CHECKING:
+    from .._native.out_of_memory import OutOfMemory
 
 _MOST_VALUES = 20_000
 # How deep a frame's lists, dictionaries and objects are looked into: a cache of keys is a list in an object.
 _DEPTH = 4
 # More pieces would each be too small to be worth their calls.
 _MOST_PIECES = 64
+# A backward by any of these names.
+_BACKWARDS = frozenset(("backward", "manual_backward", "grad", "step"))
 
 
 class InFlight(NamedTuple):
@@ -47,7 +53,7 @@ def look(frames: list[RunningFrame], gpu: int, dead: Iterable[DeadVariables] = (
     unread = {(variables.file, name) for variables in dead for name in variables.names}
     values = (v for frame in frames for name, v in frame.values.items() if (frame.file, name) not in unread)
     for tensor in _tensors(values):
-        if tensor.device.type != "cuda" or tensor.device.index != gpu or tensor.layout is not torch.strided:
+        if not is_on(tensor, gpu) or tensor.layout is not torch.strided:
             continue
         try:
             storage = tensor.untyped_storage()
@@ -67,7 +73,7 @@ def look(frames: list[RunningFrame], gpu: int, dead: Iterable[DeadVariables] = (
     return InFlight(rows, row_bytes, single, weights, torch.is_grad_enabled())
 
 
-def find(facts: Any, flight: InFlight) -> list[Advice]:
+def find(facts: OutOfMemory, flight: InFlight) -> list[Advice]:
     """Those that bring something, the one that fits the request best first."""
     found = [_pieces(facts), _fewer(facts, flight)]
     if facts.requested_bytes < flight.row_bytes:
@@ -77,10 +83,10 @@ def find(facts: Any, flight: InFlight) -> list[Advice]:
 
 
 def _lever(text: str, freed: int) -> Advice:
-    return Advice(text, None, None, freed)
+    return Advice(text, None, None, freed, SMALLER)
 
 
-def _fewer(facts: Any, flight: InFlight) -> Advice | None:
+def _fewer(facts: OutOfMemory, flight: InFlight) -> Advice | None:
     if flight.rows < 2:
         return None
     # The request, too, is one row after the other if it can be divided so.
@@ -96,7 +102,7 @@ def _fewer(facts: Any, flight: InFlight) -> Advice | None:
     return _lever(text, facts.missing_bytes)
 
 
-def _pieces(facts: Any) -> Advice | None:
+def _pieces(facts: OutOfMemory) -> Advice | None:
     """One tensor, as scores or logits, made and used part by part."""
     room = facts.requested_bytes - facts.missing_bytes
     if room <= 0:
@@ -111,7 +117,7 @@ def _pieces(facts: Any) -> Advice | None:
     return _lever(text, facts.requested_bytes - facts.requested_bytes // pieces)
 
 
-def _half(facts: Any, flight: InFlight) -> Advice | None:
+def _half(facts: OutOfMemory, flight: InFlight) -> Advice | None:
     saved = flight.single_bytes // 2
     how = "autocast"
     what = f"{size(flight.single_bytes)} of tensors at work"
@@ -140,7 +146,7 @@ def _tensors(values: Iterable[Any]) -> Iterator[Any]:
         if id(value) in seen:
             continue
         seen.add(id(value))
-        if graphs.is_tensor(value):
+        if is_tensor(value):
             yield value
         elif issubclass(type(value), torch.nn.Module):
             waiting += [(parameter, depth) for parameter in value.parameters()]
@@ -161,3 +167,79 @@ def _contents(value: Any) -> list[Any]:
     except AttributeError:
         return []
     return list(attributes.values()) if type(attributes) is dict else []
+
+
+def without_graph(scene: Scene, saved_bytes: int) -> list[Advice]:
+    """About the user's call of a model in evaluation mode, or with no backward in sight, while gradients are recorded:
+    whether no backward pass will use what autograd keeps, which is `saved_bytes`."""
+    import torch
+
+    if not torch.is_grad_enabled():
+        return []
+    frames = scene.frames
+    outermost = max((i for i, frame in enumerate(frames) if _module_of(frame) is not None), default=None)
+    callers = [] if outermost is None else frames[outermost + 1 :]
+    caller = next((frame for frame in callers if frame.is_users), None)
+    if caller is None:
+        return []
+    model = _module_of(frames[outermost])
+    has_backward = any(_names(frame.code) & _BACKWARDS for frame in callers if frame.is_users)
+    # A trainer's own loop calls backward where it is not seen here.
+    is_own_loop = all(is_users(frame.file) for frame in callers)
+    if model.training and (has_backward or not is_own_loop):
+        return []
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        return []
+    # The code around it has a backward, which may be for these results.
+    when = " if no backward is to follow" if has_backward else ""
+    text = (
+        f"call {type(model).__name__} at {written(caller.file, caller.line)} under torch.no_grad(){when}: "
+        f"{size(saved_bytes)} are held for a backward only"
+    )
+    return [Advice(text, caller.file, caller.line, saved_bytes)]
+
+
+def _module_of(frame: RunningFrame) -> Any:
+    """The module whose forward the frame runs."""
+    import torch
+
+    value = frame.values.get("self")
+    if frame.code.co_name in ("forward", "_call_impl", "_wrapped_call_impl") and isinstance(value, torch.nn.Module):
+        return value
+    return None
+
+
+def _names(code: CodeType) -> set[str]:
+    """What the code refers to, with its inner functions; a module's functions need not be called from here."""
+    is_function = code.co_name != "<module>"
+    nested = (_names(constant) for constant in code.co_consts if is_function and isinstance(constant, CodeType))
+    return set(code.co_names).union(*nested)
+
+
+def batch_that_fits(facts: OutOfMemory) -> list[Advice]:
+    """About the largest batch that would have fit; none where fewer than two sizes have been seen."""
+    tracker = _tracking.current()
+    if tracker is None or tracker.batches.current is None:
+        return []
+    capacity = min(
+        facts.limit_bytes - facts.native_reserved_bytes,
+        facts.device_total_bytes - facts.outside_bytes - facts.native_reserved_bytes,
+    )
+    text = fitting_batch(dict(tracker.batches.peaks), tracker.batches.current, capacity)
+    return [] if text is None else [Advice(text, None, None, facts.missing_bytes, BATCH)]
+
+
+def fitting_batch(peaks: dict[int, int], current: int, capacity_bytes: int) -> str | None:
+    """In a sentence, from the peaks of the sizes seen, on the line through the two largest."""
+    sizes = sorted(size for size in peaks if size != current)[-2:]
+    if len(sizes) < 2:
+        return None
+    small, large = sizes
+    for_each = (peaks[large] - peaks[small]) / (large - small)
+    if for_each <= 0:
+        return None
+    fits = int(large + (capacity_bytes - peaks[large]) // for_each)
+    if not 0 < fits < current:
+        return None
+    seen = f"the peaks of {small} and {large}"
+    return f"a batch of {fits} would have fit, by {seen}; this one is of {current}"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
+from .. import _tracking
 from .._common.messages import format_bytes as size
 from .._common.messages import short_path as package_path
 from .._program import code_lines
-from .advice import Advice
-from .fragmentation import Fragmentation
+from . import holding_lines
 from .holding_lines import HoldingLine, shorten
-from .remedies import LEAKS
-from .situation import Situation
+from .scene import Advice
+from .situation import LEAKS, Situation
+
+if TYPE_CHECKING:
+    from .._native.out_of_memory import OutOfMemory
 
 _WIDTH = 100
 _LABEL = 14
@@ -23,20 +26,15 @@ _MANY_BLOCKS = 8
 _MOST_ADVICE = 3
 
 
-def write(
-    situation: Situation,
-    advice: list[Advice],
-    fragmentation: Fragmentation,
-    verdicts: Sequence[dict[str, Any]],
-) -> str:
+def write(situation: Situation, advice: list[Advice]) -> str:
     """Some 25 lines of at most 100 columns, but for a path that is longer. The report's line comes after them."""
-    lines = textwrap.wrap(verdict(situation, verdicts), _WIDTH)
+    lines = textwrap.wrap(_verdict(situation), _WIDTH)
     lines += _labelled("Request", _request(situation))
     lines += _labelled("Held", _held(situation))
-    lines += _labelled("", _holders(situation, verdicts))
+    lines += _labelled("", _holders(situation))
     lines += _labelled("Host", [situation.facts.host] if situation.facts.host else [])
     lines += _labelled("Tried", [_tried(situation.facts)])
-    lines += _labelled("Fragmentation", [fragmentation.text])
+    lines += _labelled("Fragmentation", [situation.pieces.text])
     for label, change in zip(("Change first", *("or, then",) * _MOST_ADVICE), advice[:_MOST_ADVICE], strict=False):
         lines += _labelled(label, [_with_effect(change, situation.facts)])
     return "\n".join(lines)
@@ -47,7 +45,7 @@ def repeated(note: str) -> str:
     return "\n".join(_labelled("Repeated", [note]))
 
 
-def first_sentences(facts: Any) -> str:
+def first_sentences(facts: OutOfMemory) -> str:
     """PyTorch's, as the library writes them."""
     return (
         f"CUDA out of memory. Tried to allocate {size(facts.requested_bytes)}. GPU {facts.gpu} has a total capacity of "
@@ -55,12 +53,12 @@ def first_sentences(facts: Any) -> str:
     )
 
 
-def verdict(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
+def _verdict(situation: Situation) -> str:
     """One sentence."""
     facts = situation.facts
     missing = size(facts.missing_bytes)
     if facts.verdict == "leak":
-        return _leak(situation, verdicts)
+        return _leak(situation)
     if facts.verdict == "fragmentation":
         return (
             f"Fragmentation: {missing} are missing, and {size(facts.unusable_bytes)} are free, but in pieces of "
@@ -75,7 +73,7 @@ def verdict(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
     if facts.verdict == "outside":
         return (
             f"Memory outside PyTorch: {size(facts.outside_bytes)} of the GPU's {size(facts.device_total_bytes)} belong "
-            f"to others (the CUDA context, libraries, other processes){_growth_outside(facts.gpu, verdicts)}; "
+            f"to others (the CUDA context, libraries, other processes){_growth_outside(situation)}; "
             f"{missing} are missing."
         )
     return (
@@ -84,10 +82,10 @@ def verdict(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _growth_outside(gpu: int, verdicts: Sequence[dict[str, Any]]) -> str:
-    for found in verdicts:
-        if found["gpu"] == gpu and found["kind"] == "outside":
-            return f", {size(found['bytes'])} more than {found['epochs'] - 1} epochs ago"
+def _growth_outside(situation: Situation) -> str:
+    for verdict in situation.verdicts:
+        if verdict["kind"] == "outside":
+            return f", {size(verdict['bytes'])} more than {verdict['epochs'] - 1} epochs ago"
     return ""
 
 
@@ -97,29 +95,22 @@ def _why_too_big(situation: Situation) -> str:
         return f"{size(largest.bytes)} of them are there because `{largest.name}` keeps them."
     if situation.facts.unusable_bytes >= situation.facts.missing_bytes:
         return f"{size(situation.facts.unusable_bytes)} are free, but in pieces of memory that live tensors share."
-    if situation.epochs == 0:
+    if situation.epochs_ended == 0:
         return "it is not fragmentation, and no epoch has ended yet that could show a leak."
     return "no leak and no fragmentation explains it."
 
 
-def _leak(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
+def _leak(situation: Situation) -> str:
     missing = f"{size(situation.facts.missing_bytes)} are missing"
-    for found in verdicts:
-        if found["gpu"] == situation.facts.gpu and found["kind"] in LEAKS:
-            if found["pattern"] == "cuda_graph_per_shape":
-                return f"Leak: PyTorch's private pools have grown by {size(found['bytes'])}, {_rate(found)}; {missing}."
-            where = (
-                code_lines.written(found["file"], found["line"]) if found.get("file") else "a line that is not known"
-            )
-            what = "Leak, or a cache that still fills" if found.get("is_by_call") else "Leak"
-            return f"{what}: what {where} makes stays: {size(found['bytes'])} by now, {_rate(found)}; {missing}."
-    if situation.findings:
-        worst = situation.findings[0]
-        return (
-            f"Leak: what one line makes stays: {size(worst.bytes)} by now, {size(worst.bytes_per_epoch)} more with "
-            f"each epoch; {missing}."
-        )
-    return f"Leak: {missing}, and memory that was made in earlier epochs stays."
+    verdict = next((verdict for verdict in situation.verdicts if verdict["kind"] in LEAKS), None)
+    if verdict is None:
+        return f"Leak: {missing}, and memory that was made in earlier epochs stays."
+    growth = f"{size(verdict['bytes'])} by now, {_rate(verdict)}"
+    if verdict["pattern"] == "cuda_graph_per_shape":
+        return f"Leak: PyTorch's private pools have grown by {size(verdict['bytes'])}, {_rate(verdict)}; {missing}."
+    where = code_lines.written(verdict["file"], verdict["line"]) if verdict["file"] else "a line that is not known"
+    what = "Leak, or a cache that still fills" if _epochs_are("calls") else "Leak"
+    return f"{what}: what {where} makes stays: {growth}; {missing}."
 
 
 def _request(situation: Situation) -> list[str]:
@@ -156,14 +147,10 @@ def _held(situation: Situation) -> list[str]:
     return [text]
 
 
-def _holders(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> list[str]:
-    growth = {
-        (found["file"], found["line"], bool(found["node"])): _rate(found)
-        for found in verdicts
-        if found["gpu"] == situation.facts.gpu
-    }
+def _holders(situation: Situation) -> list[str]:
+    growth = {(row["file"], row["line"], bool(row["node"])): _rate(row) for row in situation.verdicts}
     lines = [
-        _holder(holder, growth.get((holder.code_line.file, holder.code_line.line, bool(holder.code_line.node)), ""))
+        _holder(holder, growth.get(holding_lines.key_of(holder.code_line), ""))
         for holder in situation.holders[:_MOST_HOLDERS]
     ]
     inner = [_inner(holder) for holder in _inner_lines(situation)]
@@ -181,33 +168,41 @@ def _inner_lines(situation: Situation) -> list[HoldingLine]:
 def _inner(holder: HoldingLine) -> str:
     backward = "backward of " if holder.code_line.node else ""
     where = f"{backward}{holder.code_line.function}, {package_path(holder.code_line.file)}:{holder.code_line.line}"
-    tensors = "1 tensor" if holder.blocks == 1 else f"{holder.blocks} tensors"
-    return f"  {size(holder.bytes):>11}  of it in {where} ({tensors})"
+    return f"  {size(holder.bytes):>11}  of it in {where} ({_tensors(holder)})"
 
 
 def _holder(holder: HoldingLine, trend: str) -> str:
-    tensors = "1 tensor" if holder.blocks == 1 else f"{holder.blocks} tensors"
-    text = f"{size(holder.bytes):>11}  {holder.code_line.short} ({tensors}{', ' if trend else ''}{trend})"
+    text = f"{size(holder.bytes):>11}  {holder.code_line.short} ({_tensors(holder)}{', ' if trend else ''}{trend})"
     room = _WIDTH - _LABEL - len(text) - 2
     code = holder.code_line.code
     return f"{text}  {shorten(code, room)}" if code and room > 15 else text
 
 
+def _tensors(holder: HoldingLine) -> str:
+    return "1 tensor" if holder.blocks == 1 else f"{holder.blocks} tensors"
+
+
+def _epochs_are(windows: str) -> bool:
+    """Whether what is called an epoch is a window of "steps", or of "calls"."""
+    tracker = _tracking.current()
+    return tracker is not None and tracker.epochs.found_by == windows
+
+
 def _rate(verdict: dict[str, Any]) -> str:
     """How fast it grows: by step where epochs are windows of steps."""
-    if verdict.get("is_by_step") and verdict.get("bytes_per_step"):
+    if _epochs_are("steps") and verdict["bytes_per_step"]:
         return f"{size(verdict['bytes_per_step'])} more with each step"
     return f"{size(verdict['bytes_per_epoch'])} more with each epoch"
 
 
-def _tried(facts: Any) -> str:
+def _tried(facts: OutOfMemory) -> str:
     gained = [f"{step['what']} ({size(step['gained_bytes'])})" for step in facts.tried if step["gained_bytes"] > 0]
     if gained:
         return ", ".join(gained) + ": not enough"
     return ", ".join(step["what"] for step in facts.tried) + ": in vain"
 
 
-def _with_effect(change: Advice, facts: Any) -> str:
+def _with_effect(change: Advice, facts: OutOfMemory) -> str:
     if change.bytes >= facts.missing_bytes > 0:
         return f"{change.text}."
     return f"{change.text} ({size(change.bytes)} of the {size(facts.missing_bytes)} missing)."
@@ -221,9 +216,7 @@ def _labelled(label: str, texts: Iterable[str]) -> list[str]:
             text,
             _WIDTH - _LABEL,
             subsequent_indent=" " * indent,
-            drop_whitespace=True,
             break_long_words=False,
             break_on_hyphens=False,
-            initial_indent="",
         ) or [""]
     return [f"{label if i == 0 else '':<{_LABEL}}{line}".rstrip() for i, line in enumerate(lines)]

@@ -15,9 +15,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _native
-from . import graphs
+from .._tracking.live_tensors import Walk, is_on, is_tensor, saved_tensors
 
 BLOCK_BYTES = 512
+# Of a graph as long as a leaking run; what was seen until then is a lower bound.
+_MOST_SECONDS = 0.03
 # Objects looked at for one set of variables: a model and its optimizer have some thousands.
 _MOST_OBJECTS = 100_000
 
@@ -83,6 +85,37 @@ class PrivatePools:
         return [start for start, _ in found], [end for _, end in found]
 
 
+class Graph:
+    """What autograd keeps for a backward pass. Its graphs are walked from the results; nothing is unpacked.
+
+    Attributes:
+        saved: Each saved tensor as often as it was saved. Those that are saved as they are by Python appear as the
+            very same objects.
+        is_complete: False: there was more than could be looked at in the time.
+    """
+
+    def __init__(self, roots: Iterable[Any]) -> None:
+        self.saved: list[Any] = []
+        walk = Walk(_MOST_SECONDS)
+        self._nodes = set(walk.behind(roots))
+        self.is_complete = walk.is_complete
+
+    def collect(self, leave_out: Graph | None = None) -> None:
+        """Fills `saved`, without what the nodes of another graph have saved."""
+        for node in self._nodes - (leave_out._nodes if leave_out is not None else set()):
+            # A Python function's context may hold tensors of its own.
+            in_context = [value for value in getattr(node, "__dict__", {}).values() if is_tensor(value)]
+            self.saved += saved_tensors(node) + in_context
+
+
+def can_walk() -> bool:
+    """Whether this PyTorch tells what was saved without unpacking it."""
+    import torch
+
+    saved = getattr(torch._C._autograd, "SavedTensor", None)
+    return hasattr(saved, "data") and hasattr(saved, "unpack_hook")
+
+
 class Ownership:
     """What is owned on one GPU at this moment; to be used at once and dropped."""
 
@@ -106,20 +139,20 @@ class Ownership:
 
     def saved_for_backward(self) -> int:
         """The bytes that autograd's graphs alone hold; those that the time did not suffice for are not in it."""
-        if not graphs.can_walk():
+        if not can_walk():
             return 0
-        graph = graphs.Graph(root for _, root in self._living_results)
+        graph = Graph(root for _, root in self._living_results)
         graph.collect()
         return _released_bytes([], graph, self._gpu, self.pools)
 
-    def _graph_of_only(self, results: list[Any]) -> graphs.Graph | None:
+    def _graph_of_only(self, results: list[Any]) -> Graph | None:
         """What autograd keeps for these results alone; None: nothing, or it cannot be known."""
         roots = [result.grad_fn for result in results if result.grad_fn is not None]
-        if not roots or not graphs.can_walk():
+        if not roots or not can_walk():
             return None
         own = set(map(id, results))
-        graph = graphs.Graph(roots)
-        others = graphs.Graph(root for id_, root in self._living_results if id_ not in own)
+        graph = Graph(roots)
+        others = Graph(root for id_, root in self._living_results if id_ not in own)
         if not graph.is_complete or not others.is_complete:
             return None
         graph.collect(leave_out=others)
@@ -142,13 +175,13 @@ def _released_tensors(dropped: list[Any], held: Counter[int]) -> list[Any]:
         value = waiting.pop()
         ours[id(value)] -= 1
         lost[id(value)] += 1
-        is_tensor = graphs.is_tensor(value)
+        owns_memory = is_tensor(value)
         references = sys.getrefcount(value) - _OURS - ours[id(value)]
-        if is_tensor:
+        if owns_memory:
             references -= _references_of_cpp(value)
         if lost[id(value)] != references:
             continue
-        if is_tensor:
+        if owns_memory:
             tensors.append(value)
             ours[id(value)] += 1
             followers = []
@@ -197,7 +230,7 @@ def _is_only_saved(tensor: Any, ours: int) -> bool:
     return sys.getrefcount(tensor) - _OURS_AS_PARAMETER <= ours + cpp and tensor._use_count() > 1
 
 
-def _released_bytes(tensors: list[Any], graph: graphs.Graph | None, gpu: int, pools: PrivatePools) -> int:
+def _released_bytes(tensors: list[Any], graph: Graph | None, gpu: int, pools: PrivatePools) -> int:
     """Of the storages whose every owner goes, but for those whose memory stays with a pool."""
     import torch
 
@@ -226,7 +259,11 @@ def _released_bytes(tensors: list[Any], graph: graphs.Graph | None, gpu: int, po
     storages = {}
     for address, tensor in going.items():
         # Python's wrapper is one owner; what only autograd holds has got one from being looked at.
-        if tensor._use_count() - 1 == saved[address] + views[address] and _lies_on(tensor, gpu):
+        if (
+            tensor._use_count() - 1 == saved[address] + views[address]
+            and is_on(tensor, gpu)
+            and tensor.layout is torch.strided
+        ):
             storage = tensor.untyped_storage()
             storages[storage._cdata] = storage
             owners[storage._cdata] += 1
@@ -235,9 +272,3 @@ def _released_bytes(tensors: list[Any], graph: graphs.Graph | None, gpu: int, po
         for address, storage in storages.items()
         if torch._C._storage_Use_Count(address) - 1 == owners[address] and not pools.keep(storage.data_ptr())
     )
-
-
-def _lies_on(tensor: Any, gpu: int) -> bool:
-    import torch
-
-    return tensor.device.type == "cuda" and tensor.device.index == gpu and tensor.layout is torch.strided

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .._common.messages import format_bytes as size
 from .._program.code_lines import written
-from .advice import LEAST_BYTES, Advice
-from .situation import Situation
+from .scene import BATCH, IDLE, LEAST_BYTES, NEEDLESS, SMALLER, Advice
+from .situation import LEAKS, Situation
+
+if TYPE_CHECKING:
+    from .._native.out_of_memory import OutOfMemory
 
 # A change that brings less of what is missing is not worth its line.
 _LEAST_PART = 10
-#: Kinds of verdicts about memory that the program keeps.
-LEAKS = ("leak", "growing", "suspect", "cycle")
 
 
-def advise(situation: Situation, verdicts: list[dict[str, Any]], batch: str | None = None) -> list[Advice]:
-    """The most useful first.
-
-    Args:
-        situation: What was found.
-        verdicts: Those of the report, for what it knows of a leak's pattern.
-        batch: A sentence about the batch that would have fit, where two sizes have been seen.
-    """
+def advise(situation: Situation) -> list[Advice]:
+    """The most useful first."""
     missing = situation.facts.missing_bytes
     least = max(LEAST_BYTES, missing // _LEAST_PART)
-    changes = [change for change in situation.changes if change.bytes >= least]
-    first = _about_the_verdict(situation, verdicts)
-    if changes and _is_unknown(situation, verdicts):
+    changes = [change for change in situation.of_rank(NEEDLESS) if change.bytes >= least]
+    first = _about_the_verdict(situation)
+    if changes and _is_unknown(situation):
         first = []  # the line that the message has anyway
     # What the verdict is about, unless something else would bring several times as much.
     is_minor = bool(first and changes) and changes[0].bytes > 4 * first[0].bytes
     ordered = changes[:1] + first + changes[1:] if is_minor else first + changes
-    if batch is not None:
-        ordered.append(Advice(batch, None, None, missing))
+    ordered += situation.of_rank(BATCH)
     if not _suffice(ordered, missing):
-        ordered += [idle for idle in situation.idle if idle.bytes >= least]
+        ordered += [idle for idle in situation.of_rank(IDLE) if idle.bytes >= least]
     if not _suffice(ordered, missing):
         ordered += _size_of_the_step(situation, least)
     return ordered
@@ -45,23 +39,20 @@ def _suffice(changes: list[Advice], missing: int) -> bool:
     return any(change.bytes >= missing for change in changes)
 
 
-def _about_the_verdict(situation: Situation, verdicts: list[dict[str, Any]]) -> list[Advice]:
+def _about_the_verdict(situation: Situation) -> list[Advice]:
     facts = situation.facts
-    here = [verdict for verdict in verdicts if verdict["gpu"] == facts.gpu]
-    advice = None
     if facts.verdict == "outside":
-        advice = _host(facts) if facts.host else _outside(facts, here)
-    elif facts.verdict == "leak":
-        advice = _leak(here)
-    elif facts.verdict == "fragmentation":
-        advice = situation.pinning
-    elif facts.verdict == "too_big":
-        advice = _limit(facts)
-    return [] if advice is None else [advice]
+        return [_host(facts) if facts.host else _outside(situation)]
+    if facts.verdict == "leak":
+        return _leak(situation)
+    if facts.verdict == "fragmentation":
+        return situation.pinning
+    return _limit(facts)
 
 
-def _outside(facts: Any, here: list[dict[str, Any]]) -> Advice:
-    who = next((verdict["advice"] for verdict in here if verdict["kind"] == "outside"), None)
+def _outside(situation: Situation) -> Advice:
+    facts = situation.facts
+    who = next((verdict["advice"] for verdict in situation.verdicts if verdict["kind"] == "outside"), None)
     text = who or (
         f"free the {size(facts.outside_bytes)} that are not PyTorch's: other processes on this GPU (nvidia-smi lists "
         f"them), or libraries of this process that call cudaMalloc"
@@ -69,7 +60,7 @@ def _outside(facts: Any, here: list[dict[str, Any]]) -> Advice:
     return Advice(f"{text}; {size(facts.missing_bytes)} less there is enough", None, None, facts.outside_bytes)
 
 
-def _host(facts: Any) -> Advice:
+def _host(facts: OutOfMemory) -> Advice:
     """Of a GPU whose memory is the host's."""
     others = facts.outside_bytes - facts.host_own_bytes
     if facts.host_own_bytes > others:
@@ -85,33 +76,33 @@ def _host(facts: Any) -> Advice:
     return Advice(f"{text}; {size(facts.missing_bytes)} less there is enough", None, None, facts.outside_bytes)
 
 
-def _leak(here: list[dict[str, Any]]) -> Advice | None:
-    for verdict in here:
+def _leak(situation: Situation) -> list[Advice]:
+    for verdict in situation.verdicts:
         if verdict["kind"] in LEAKS:
-            where = f"{written(verdict['file'], verdict['line'])}: " if verdict.get("file") else ""
-            return Advice(f"{where}{verdict['advice']}", verdict.get("file"), verdict.get("line"), verdict["bytes"])
-    return None
+            where = f"{written(verdict['file'], verdict['line'])}: " if verdict["file"] else ""
+            return [Advice(f"{where}{verdict['advice']}", verdict["file"], verdict["line"], verdict["bytes"])]
+    return []
 
 
-def _is_unknown(situation: Situation, verdicts: list[dict[str, Any]]) -> bool:
+def _is_unknown(situation: Situation) -> bool:
     """Whether all that is known of a leak is its line."""
-    worst = next((verdict for verdict in verdicts if verdict["gpu"] == situation.facts.gpu), None)
-    return situation.facts.verdict == "leak" and worst is not None and worst.get("pattern") == "unknown"
+    worst = next(iter(situation.verdicts), None)
+    return situation.facts.verdict == "leak" and worst is not None and worst["pattern"] == "unknown"
 
 
-def _limit(facts: Any) -> Advice | None:
+def _limit(facts: OutOfMemory) -> list[Advice]:
     room = facts.device_total_bytes - facts.limit_bytes
     if not 0 < facts.missing_bytes <= min(room, facts.device_free_bytes):
-        return None
+        return []
     text = f"the limit ({facts.limit_name}) leaves {size(facts.device_free_bytes)} of the GPU unused: raise it by "
-    return Advice(f"{text}{size(facts.missing_bytes)}", None, None, facts.missing_bytes)
+    return [Advice(f"{text}{size(facts.missing_bytes)}", None, None, facts.missing_bytes)]
 
 
 def _size_of_the_step(situation: Situation, least: int) -> list[Advice]:
     """What is left to say: how much must go, and what the usual remedies can bring here."""
     facts, saved = situation.facts, situation.saved_bytes
     keeps_little = saved < max(facts.allocated_bytes // 10, 1)
-    levers = [lever for lever in situation.levers if lever.bytes >= least]
+    levers = [lever for lever in situation.of_rank(SMALLER) if lever.bytes >= least]
     if keeps_little and levers:
         return levers
     text = f"{size(facts.missing_bytes)} must go"

@@ -1,146 +1,153 @@
-"""What is known when memory has run out."""
+"""What is known when memory has run out: what the finders see on the failing thread, and what the report accuses."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import _interruptions
+from .. import _tracking
 from .._common.messages import format_bytes as size
+from .._interruptions import attempt
 from .._native.sites import Frame
 from .._program.code_lines import CodeLine
 from .._tracking import users_lines
-from . import evaluation, holding_lines, kept, levers, running, variables
-from .advice import LEAST_BYTES, Advice
+from . import holding_lines, kept, levers, variables
 from .holding_lines import HoldingLine
-from .ownership import Ownership
+from .scene import LEAST_BYTES, Advice, Scene
+
+if TYPE_CHECKING:
+    from .._native import Library
+    from .._native.out_of_memory import OutOfMemory
+
+#: Kinds of verdicts about memory that the program keeps.
+LEAKS = ("leak", "growing", "suspect", "cycle")
+
+
+class Fragmentation(NamedTuple):
+    """Free memory that a request could not use, by the reason why."""
+
+    hard_bytes: int  # free, in pages that live blocks share
+    soft_bytes: int  # free and usable, yet not joined into one block
+    stream_bytes: int  # freed, and still in use by a stream
+
+    @property
+    def text(self) -> str:
+        soft = f"{size(self.soft_bytes)} in separate pieces"
+        soft += " that this GPU cannot map side by side" if self.soft_bytes else ""
+        return (
+            f"{size(self.hard_bytes)} in pages that live tensors share, {soft}, "
+            f"{size(self.stream_bytes)} waiting for a stream"
+        )
 
 
 class Situation(NamedTuple):
-    facts: Any  # _native.out_of_memory.OutOfMemory
+    facts: OutOfMemory
     request: CodeLine | None
+    stack: list[Frame]  # of the request, innermost first
     holders: list[HoldingLine]
     inner: list[HoldingLine]  # the lines of libraries within the first holder's
-    epochs: int
+    pieces: Fragmentation
+    epochs_ended: int
     saved_bytes: int  # by autograd for backward, and held by nothing else
-    changes: list[Advice]  # that free memory which is not needed, the most bytes first
-    idle: list[Advice]  # about what the running statement does not need
-    levers: list[Advice]  # that make the step smaller
-    pinning: Advice | None  # about small blocks that keep pages
     largest_kept: kept.Kept | None
-    findings: list[Any]  # of this GPU, the worst first
-    stack: list[Any]  # of the request, innermost first: (file, line, function)
+    pinning: list[Advice]  # about small blocks that keep pages
+    advice: list[Advice]  # of all finders, of each rank in the order of how much it brings
+    verdicts: list[dict[str, Any]]  # of the report on this GPU, those that hold still, the worst first
+
+    def of_rank(self, rank: int) -> list[Advice]:
+        return [advice for advice in self.advice if advice.rank == rank]
+
+    def judged(self, verdicts: list[dict[str, Any]]) -> Situation:
+        """With the rows of the report; the verdict is the library's, unless what these say is otherwise."""
+        here = [row for row in verdicts if row["gpu"] == self.facts.gpu and self._still_holds(row)]
+        return self._replace(verdicts=here, facts=self.facts._replace(verdict=_verdict(self.facts, here)))
+
+    def _still_holds(self, row: dict[str, Any]) -> bool:
+        """Whether the line of a verdict holds now what it held at the last epoch's end, or half of it; and whether what
+        has grown outside is still there."""
+        if row["kind"] == "outside":
+            tracker = _tracking.current()
+            more = 0 if tracker is None else tracker.outside.more_than_before(row["gpu"], self.facts.outside_bytes)
+            return 2 * more >= row["bytes"]
+        if row["kind"] not in LEAKS or not row["file"]:
+            return True
+        lines = [holder for holder in self.holders if holder.code_line[:2] == (row["file"], row["line"])]
+        return 2 * sum(holder.bytes for holder in lines) >= row["bytes"]
 
 
-def look(facts: Any, library: Any) -> Situation:
-    """Looks around on the failing thread. Nothing of what is returned keeps a tensor or a frame alive."""
-    frames = running.frames()
-    ownership = Ownership(facts.gpu)
-    request = holding_lines.of_site(library, facts.site)
-    holders = _found([], holding_lines.by_size, library, facts.gpu)
+def _verdict(facts: OutOfMemory, here: list[dict[str, Any]]) -> str:
+    if facts.verdict == "leak" and not any(row["kind"] in LEAKS for row in here):
+        # What leaked until the last epoch's end has been let go since.
+        return "too_big"
+    if facts.verdict == "too_big":
+        enough = [row for row in here if row["bytes"] >= facts.missing_bytes]
+        # The library knows how much is outside, but not that it has come to be there in the course of the run.
+        if any(row["kind"] == "outside" and _suffices(row["bytes"], facts) for row in enough):
+            return "outside"
+        if any(row["pattern"] == "cuda_graph_per_shape" for row in enough):
+            return "leak"
+    return facts.verdict
+
+
+def _suffices(gone: int, facts: OutOfMemory) -> bool:
+    """Whether the request would fit, had others so much less of the GPU: a limit holds whatever is free."""
+    may_take = facts.limit_bytes - facts.reserved_bytes - facts.native_reserved_bytes
+    gained = min(facts.device_free_bytes + gone, may_take) - min(facts.device_free_bytes, may_take)
+    return gained >= facts.missing_bytes
+
+
+def look(facts: OutOfMemory, library: Library) -> Situation:
+    """Looks around on the failing thread. Nothing of what is returned keeps a tensor or a frame alive.
+
+    The program's objects may answer in any way: where a look fails, the rest is to be told all the same.
+    """
+    scene = Scene(facts, library)
     try:
-        dead = _found([], variables.find_dead, frames, facts.gpu, ownership)
-        idle = _found([], variables.find_idle, frames, facts.gpu, ownership)
-        keeping = _found([], kept.find_kept, frames, facts.gpu, ownership)
-        has_pools = _found(False, ownership.pools.are_there)
-        in_flight = _found(levers.NOTHING, levers.look, frames, facts.gpu, dead)
-        saved_bytes = _found(0, ownership.saved_for_backward)
+        dead = attempt([], variables.find_dead, scene)
+        idle = attempt([], variables.find_idle, scene)
+        keeping = attempt([], kept.find_kept, scene)
+        has_pools = attempt(False, scene.ownership.pools.are_there)
+        in_flight = attempt(levers.NOTHING, levers.look, scene.frames, facts.gpu, dead)
+        saved_bytes = attempt(0, scene.ownership.saved_for_backward)
         # What a step needs anyway is in lists, too; it matters if it is much, or would be enough.
         least_kept = max(LEAST_BYTES, min(facts.allocated_bytes // 20, facts.missing_bytes))
-        changes = [
-            *_found([], evaluation.find, frames, saved_bytes),
+        advice = [
+            *attempt([], levers.without_graph, scene, saved_bytes),
             *(variable.advice(has_pools) for variable in dead),
             *(variable.advice for variable in keeping if variable.bytes >= least_kept),
+            *idle,
         ]
+        advice.sort(key=lambda change: -change.bytes)
+        holders = attempt([], holding_lines.by_size, library, facts.gpu)
+        innermost = next(iter(scene.users_frames), None)
+        running = CodeLine(innermost.file, innermost.line, innermost.function) if innermost is not None else None
         return Situation(
             facts,
-            request or holding_lines.of_frames(frames),
+            holding_lines.of_site(library, facts.site) or running,
+            attempt([], _stack, scene),
             holders,
-            _found([], holding_lines.split, library, facts.gpu, holders[0]) if holders else [],
+            attempt([], holding_lines.split, library, facts.gpu, holders[0]) if holders else [],
+            _pieces(facts, library),
             library.epochs_ended(),
             saved_bytes,
-            sorted(changes, key=lambda change: -change.bytes),
-            idle,
-            levers.find(facts, in_flight),
-            _found(None, _pinning, library, facts) if facts.verdict == "fragmentation" else None,
             keeping[0] if keeping else None,
-            _found([], _findings, library, facts.gpu),
-            _found([], _stack, library, facts.site, frames),
+            attempt([], holding_lines.find_pinning, library, facts.gpu) if facts.verdict == "fragmentation" else [],
+            [*advice, *attempt([], levers.batch_that_fits, facts), *levers.find(facts, in_flight)],
+            [],
         )
     finally:
-        for frame in frames:
-            frame.values.clear()
+        scene.let_go()
 
 
-def _found(nothing: Any, look: Callable, *arguments: Any) -> Any:
-    """What a look finds; `nothing` where it fails: the program's objects may answer in any way, and the rest is to be
-    told all the same."""
-    try:
-        return look(*arguments)
-    except Exception as error:
-        _interruptions.pass_on(error)
-        return nothing
-
-
-def _stack(library: Any, number: int, frames: list[running.RunningFrame]) -> list[Any]:
+def _stack(scene: Scene) -> list[Frame]:
+    number, library = scene.facts.site, scene.library
     if number > 0 and (stack := users_lines.stack_of(library, library.site(number))):
         return list(stack)
-    return [Frame(frame.file, frame.line, frame.function) for frame in frames]
+    return [Frame(frame.file, frame.line, frame.function) for frame in scene.frames]
 
 
-_WORST_FIRST = {"leak": 0, "growing": 1, "suspect": 2}
-
-
-def _findings(library: Any, gpu: int) -> list[Any]:
-    found = [finding for finding in library.findings() if finding.gpu == gpu]
-    return sorted(found, key=lambda finding: (_WORST_FIRST.get(finding.kind, 3), -finding.bytes))
-
-
-PAGE_BYTES = 2 << 20
-
-
-def _pinning(library: Any, facts: Any) -> Advice | None:
-    """About the line whose blocks lie in the pages with the most free bytes that nothing else can use."""
-    unusable: Counter[int] = Counter()
-    blocks: Counter[int] = Counter()
-    for segment in library.segments():
-        if segment.gpu == facts.gpu:
-            _count_pages(segment, unusable, blocks)
-    # Of each line: how many bytes its blocks have, and how many nobody can use beside them.
-    lines: dict[tuple, tuple[CodeLine, int, int]] = {}
-    for site, free in unusable.items():
-        if (code_line := holding_lines.of_site(library, site)) is not None:
-            key = (code_line.file, code_line.line)
-            made, block_bytes, free_bytes = lines.get(key, (code_line, 0, 0))
-            lines[key] = made, block_bytes + blocks[site], free_bytes + free
-    if not lines:
-        return None
-    made, block_bytes, free_bytes = max(lines.values(), key=lambda line: line[2])
-    text = (
-        f"make the small tensors of {made.short} ({size(block_bytes)}) before the large ones, or as one tensor: they "
-        f"are spread over pages of 2 MiB whose other {size(free_bytes)} nothing large can use"
-    )
-    return Advice(text, made.file, made.line, free_bytes)
-
-
-def _count_pages(segment: Any, unusable: Counter[int], blocks: Counter[int]) -> None:
-    """Adds, by site, the free bytes of the pages that its blocks share, and the bytes of these blocks."""
-    free: Counter[int] = Counter()
-    owners: dict[int, dict[int, int]] = {}
-    for block in segment.blocks:
-        for page in range(block.address // PAGE_BYTES, (block.address + block.bytes - 1) // PAGE_BYTES + 1):
-            start, end = (
-                max(block.address, page * PAGE_BYTES),
-                min(block.address + block.bytes, (page + 1) * PAGE_BYTES),
-            )
-            if block.state == "free":
-                free[page] += end - start
-            else:
-                sites = owners.setdefault(page, {})
-                sites[block.site] = sites.get(block.site, 0) + end - start
-    for page, sites in owners.items():
-        if free[page]:
-            for site, count in sites.items():
-                unusable[site] += free[page]
-                blocks[site] += count
+def _pieces(facts: OutOfMemory, library: Library) -> Fragmentation:
+    free = facts.reserved_bytes - facts.allocated_bytes - facts.awaiting_bytes
+    # Where the GPU maps memory, free pages join wherever they lie.
+    can_map = library.stats(facts.gpu).get("virtual_memory", 1)
+    soft = 0 if can_map else max(0, free - facts.unusable_bytes - facts.largest_free_bytes)
+    return Fragmentation(facts.unusable_bytes, soft, facts.awaiting_bytes)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import types
-from collections import Counter
+from collections.abc import Iterable
+from types import CodeType
 from typing import Any, NamedTuple
 
 from .._common.messages import format_bytes as size
 from .._program.code_lines import short_path
-from .._program.liveness import Flow
-from . import graphs, module_variables
-from .advice import LEAST_BYTES, Advice
-from .ownership import Ownership
-from .running import RunningFrame, Statement, statement
+from .._program.liveness import Flow, read_in_nested, reads_of
+from .._program.source import Statement, only_called
+from .._tracking.live_tensors import is_on, is_tensor
+from .scene import IDLE, LEAST_BYTES, Advice, RunningFrame, Scene, statement
 
 _MOST_NAMES = 12
 # How deep a variable's lists, dictionaries and objects are searched for tensors.
@@ -22,6 +23,10 @@ _DEPTH = 4
 _MOST_CONTAINED = 2_000
 # They lead to everything.
 OPAQUE = (type, types.FunctionType, types.MethodType, types.ModuleType, types.FrameType)
+
+# Their code runs within the call that makes them.
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
+_RUNS_LATER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class DeadVariables(NamedTuple):
@@ -33,61 +38,45 @@ class DeadVariables(NamedTuple):
     bytes: int  # freed if all of them are let go before the statement
     rebound: tuple[str, ...]  # those that the statement binds to a new value
     surely_bound: bool  # False: `del` would fail where they have no value yet
-    in_loop: bool
 
     def advice(self, has_pools: bool) -> Advice:
         """`has_pools`: whether there are pools of graphs or of the program."""
-        text = f"{self._change()} of {short_path(self.file)} frees {size(self.bytes)}"
+        line, cleared = self.statement.first, " = ".join(self.names) + " = None"
+        if self.statement.is_loop_header:
+            change = f"{cleared} as the last line of the loop at line {line}"
+        elif self.surely_bound:
+            change = f"del {', '.join(self.names)} before line {line}"
+        else:
+            change = f"{cleared} before line {line}"
+        text = f"{change} of {short_path(self.file)} frees {size(self.bytes)}"
         if self.rebound and len(self.names) == len(self.rebound):
             text += ": the line makes the new one while the old one is still there"
         if has_pools:
             text += "; not what a CUDA graph reads that is replayed later"
-        return Advice(text, self.file, self.statement.first, self.bytes)
-
-    def _change(self) -> str:
-        names, line = ", ".join(self.names), self.statement.first
-        if self.statement.is_loop_header:
-            return f"{_assigned_none(self.names)} as the last line of the loop at line {line}"
-        if self.surely_bound:
-            return f"del {names} before line {line}"
-        return f"{_assigned_none(self.names)} before line {line}"
+        return Advice(text, self.file, line, self.bytes)
 
 
-def _assigned_none(names: tuple[str, ...]) -> str:
-    return " = ".join(names) + " = None"
+def find_dead(scene: Scene) -> list[DeadVariables]:
+    """In the user's frames."""
+    return [dead for frame in scene.users_frames if (dead := _dead_in(frame, scene)) is not None]
 
 
-def find_dead(frames: list[RunningFrame], gpu: int, ownership: Ownership) -> list[DeadVariables]:
-    """In the user's frames, those with the most bytes first."""
-    held = Counter(id(value) for frame in frames for value in frame.values.values())
-    found = [
-        dead
-        for frame in frames
-        if frame.is_users and (dead := _dead_in(frame, frames, held, gpu, ownership)) is not None
-    ]
-    return sorted(found, key=lambda dead: -dead.bytes)
-
-
-def _dead_in(
-    frame: RunningFrame, frames: list[RunningFrame], held: Counter[int], gpu: int, ownership: Ownership
-) -> DeadVariables | None:
+def _dead_in(frame: RunningFrame, scene: Scene) -> DeadVariables | None:
     now = statement(frame)
     is_module = frame.function == "<module>"
     if now is None or (is_module and not _is_program(frame)):
         return None
-    flow = module_variables.flow_of(frame, now, frames) if is_module else Flow(frame.code)
+    flow = flow_of_module(frame, now, scene.frames) if is_module else Flow(frame.code)
     dead = flow.dead(frame.values, frame.offset, now.first, now.last)
-    names = [name for name in dead if holds_gpu_memory(frame.values[name], gpu)][:_MOST_NAMES]
-    if not names:
-        return None
-    names, freed = _smallest_set(frame, names, held, ownership)
+    names = [name for name in dead if holds_gpu_memory(frame.values[name], scene.facts.gpu)][:_MOST_NAMES]
+    names, freed = _smallest_set(frame, names, scene)
     if freed < LEAST_BYTES:
         return None
     bound = all(
         flow.surely_bound(n, now.first, now.last, n in frame.arguments) and n not in flow.deleted for n in names
     )
     rebound = tuple(name for name in names if name in flow.written_in_lines(now.first, now.last))
-    return DeadVariables(tuple(names), frame.file, now, freed, rebound, bound, flow.in_loop(frame.offset))
+    return DeadVariables(tuple(names), frame.file, now, freed, rebound, bound)
 
 
 def _is_program(frame: RunningFrame) -> bool:
@@ -96,41 +85,38 @@ def _is_program(frame: RunningFrame) -> bool:
     return frame.values.get("__name__") == "__main__" and os.path.isfile(frame.file)
 
 
-def find_idle(frames: list[RunningFrame], gpu: int, ownership: Ownership) -> list[Advice]:
+def find_idle(scene: Scene) -> list[Advice]:
     """About tensors, and lists of them, that the innermost of the user's frames holds over its statement: they are read
     again, but not by it."""
-    frame = next((frame for frame in frames if frame.is_users), None)
+    frame = next(iter(scene.users_frames), None)
     now = None if frame is None else statement(frame)
     if frame is None or now is None:
         return []
-    held = Counter(id(value) for one in frames for value in one.values.values())
     flow = Flow(frame.code)
     later = flow.read_after(frame.offset) - flow.read_in_lines(now.first, now.last)
-    found = []
+    idle = []
     # By name: a variable of ours would be one more that holds the value.
     for name in later & frame.values.keys():
-        if _is_plain(frame.values[name]) and holds_gpu_memory(frame.values[name], gpu):
-            freed = ownership.freed_by_dropping([frame.values[name]], held)
+        if _is_plain(frame.values[name]) and holds_gpu_memory(frame.values[name], scene.facts.gpu):
+            freed = scene.ownership.freed_by_dropping([frame.values[name]], scene.held)
             if freed >= LEAST_BYTES:
                 text = (
                     f"`{name}` ({size(freed)}) is not needed while line {now.first} of {short_path(frame.file)} runs: "
                     "make it afterwards, or keep it on the host until then"
                 )
-                found.append(Advice(text, frame.file, now.first, freed))
-    return sorted(found, key=lambda idle: -idle.bytes)
+                idle.append(Advice(text, frame.file, now.first, freed, IDLE))
+    return idle
 
 
 def _is_plain(value: Any) -> bool:
-    return graphs.is_tensor(value) or type(value) in (list, tuple, dict)
+    return is_tensor(value) or type(value) in (list, tuple, dict)
 
 
-def _smallest_set(
-    frame: RunningFrame, names: list[str], held: Counter[int], ownership: Ownership
-) -> tuple[list[str], int]:
+def _smallest_set(frame: RunningFrame, names: list[str], scene: Scene) -> tuple[list[str], int]:
     """The names without those that free nothing, and what they free together."""
 
     def freed(chosen: list[str]) -> int:
-        return ownership.freed_by_dropping([frame.values[name] for name in chosen], held)
+        return scene.ownership.freed_by_dropping([frame.values[name] for name in chosen], scene.held)
 
     total = freed(names) if names else 0
     if total < LEAST_BYTES:
@@ -150,9 +136,45 @@ def holds_gpu_memory(value: Any, gpu: int) -> bool:
         if not waiting:
             return False
         value, depth = waiting.pop()
-        if graphs.is_tensor(value):
-            if value.device.type == "cuda" and value.device.index == gpu:
+        if is_tensor(value):
+            if is_on(value, gpu):
                 return True
         elif depth < _DEPTH and gc.is_tracked(value) and not issubclass(type(value), OPAQUE):
             waiting += [(inner, depth + 1) for inner in gc.get_referents(value) if gc.is_tracked(inner)]
     return False
+
+
+def flow_of_module(frame: RunningFrame, now: Statement, frames: Iterable[RunningFrame]) -> Flow:
+    """The flow of a module's code, whose functions read what they may still read.
+
+    A function that is called no more reads nothing: one that neither the module's code after the line that runs names,
+    nor any other function that may still be called. That can only be known of a function whose name is used for calls
+    alone.
+
+    Args:
+        frame: Of the module.
+        now: The statement that it runs.
+        frames: All that run.
+    """
+    flow = Flow(frame.code)
+    codes = [constant for constant in frame.code.co_consts if isinstance(constant, CodeType)]
+    called_only = only_called(frame.file)
+    running = {other.code for other in frames}
+    waiting = [code for code in codes if code.co_name in called_only and code not in running and _is_done(code)]
+    read = flow.read_here_after(frame.offset) | flow.read_in_lines(now.first, now.last)
+    read = read.union(*(_read_by(code) for code in codes if code not in waiting))
+    while called := [code for code in waiting if code.co_name in read]:
+        waiting = [code for code in waiting if code not in called]
+        read = read.union(*map(_read_by, called))
+    flow.always_read = flow.always_read - read_in_nested(frame.code) | (read & read_in_nested(frame.code))
+    return flow
+
+
+def _read_by(code: CodeType) -> frozenset[str]:
+    return reads_of(code) | read_in_nested(code)
+
+
+def _is_done(code: CodeType) -> bool:
+    """Whether nothing of a function runs once its call has returned."""
+    nested = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return not code.co_flags & _RUNS_LATER and all(inner.co_name in _COMPREHENSIONS for inner in nested)

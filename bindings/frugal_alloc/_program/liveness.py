@@ -105,19 +105,6 @@ class Flow:
                 waiting.extend(instruction.successors)
         return True
 
-    def in_loop(self, offset: int) -> bool:
-        """Whether the instruction may run again."""
-        start = self._at(offset)
-        waiting, seen = list(start.successors), set()
-        while waiting:
-            i = waiting.pop()
-            if self.instructions[i] is start:
-                return True
-            if i not in seen:
-                seen.add(i)
-                waiting.extend(self.instructions[i].successors)
-        return False
-
     def _at(self, offset: int) -> Instruction:
         # A frame may stand in the cache entries that follow an instruction.
         return self.instructions[max(bisect.bisect_right(self._offsets, offset) - 1, 0)]

@@ -51,7 +51,7 @@ def charts(document: dict[str, Any]) -> list[MemoryChart]:
     for point in document["timeline"]["points"]:
         rows.setdefault(point[0], []).append(point)
     failed = _add_error(document, rows)
-    limits = {one["gpu"]: one["limit_bytes"] or one["total_bytes"] for one in document["gpus"]}
+    limits = {gpu["gpu"]: gpu["limit_bytes"] or gpu["total_bytes"] for gpu in document["gpus"]}
     names = document["timeline"]["phases"]
     return [
         _chart(gpu, geometry.thinned(rows[gpu], _MOST_POINTS, _merged), names, limits.get(gpu, 0), gpu == failed)

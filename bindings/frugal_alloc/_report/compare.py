@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._common.messages import format_bytes, format_code_line, short_path
+from .._tracking.materiality import Cause
 from .headline import OOM_NAMES, headline, sentence
 
 SCHEMA = "frugal_alloc.comparison"
@@ -33,7 +34,7 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         "schema": SCHEMA,
         "version": VERSION,
         "headlines": {"before": headline(before)[0], "after": headline(after)[0]},
-        "oom": {name: one["oom"] and one["oom"]["verdict"] for name, one in (("before", before), ("after", after))},
+        "oom": {name: run["oom"] and run["oom"]["verdict"] for name, run in (("before", before), ("after", after))},
         "gpus": _gpus(before, after),
         "verdicts": {
             "gone": [old[key] for key in old if key not in new],
@@ -50,15 +51,15 @@ def _line_key(file: str | None, line: int | None, function: str, code: str) -> t
 
 def _verdicts(document: dict[str, Any]) -> dict[tuple, dict[str, Any]]:
     found = {}
-    for one in document["verdicts"]:
-        key = (one["kind"], one["node"], *_line_key(one["file"], one["line"], one["function"], one["code"]))
-        known = found.setdefault(key, {name: one[name] for name in _VERDICT_KEYS})
-        known["material"] = known["material"] or one["material"]
+    for row in document["verdicts"]:
+        key = (row["kind"], row["node"], *_line_key(row["file"], row["line"], row["function"], row["code"]))
+        known = found.setdefault(key, {name: row[name] for name in _VERDICT_KEYS})
+        known["material"] = known["material"] or row["material"]
     return found
 
 
 def _gpus(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any]]:
-    old, new = ({(gpu.get("rank"), gpu["gpu"]): gpu for gpu in one["gpus"]} for one in (before, after))
+    old, new = ({(gpu.get("rank"), gpu["gpu"]): gpu for gpu in run["gpus"]} for run in (before, after))
     return [
         {"rank": key[0], "gpu": key[1]}
         | {figure: {"before": old[key][figure], "after": new[key][figure]} for figure in _GPU_FIGURES}
@@ -83,7 +84,7 @@ def _lines(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any]
                 | {figure: {"before": was[figure], "after": now[figure]} for figure in nothing}
                 | {"change_bytes": change}
             )
-    return sorted(changes, key=lambda one: -abs(one["change_bytes"]))
+    return sorted(changes, key=lambda line: -abs(line["change_bytes"]))
 
 
 def _held(document: dict[str, Any]) -> dict[tuple, dict[str, Any]]:
@@ -114,7 +115,7 @@ def to_text(comparison: dict[str, Any]) -> str:
     lines += _verdict_lines(comparison["verdicts"])
     if comparison["lines"]:
         lines += ["", f"  {_CHANGE:<16} {'at the peak':<24} {'now':<24} line"]
-        lines += [_line_text(one) for one in comparison["lines"][:_MOST_LINES]]
+        lines += [_line_text(line) for line in comparison["lines"][:_MOST_LINES]]
         if (more := len(comparison["lines"]) - _MOST_LINES) > 0:
             lines.append(f"  and {more} lines that changed less")
     else:
@@ -124,16 +125,16 @@ def to_text(comparison: dict[str, Any]) -> str:
 
 def _verdict_lines(verdicts: dict[str, list[dict[str, Any]]]) -> list[str]:
     """A line for each that matters, in either run, and the number of the others."""
-    gone, new = ([one for one in verdicts[name] if one["material"]] for name in ("gone", "new"))
-    still = [one for one in verdicts["still"] if one["before"]["material"] or one["after"]["material"]]
-    lines = [f"  gone:  {sentence([one])}" for one in gone[:_MOST_LINES]]
-    lines += [f"  new:   {sentence([one])}" for one in new[:_MOST_LINES]]
+    gone, new = ([row for row in verdicts[name] if row["material"]] for name in ("gone", "new"))
+    still = [pair for pair in verdicts["still"] if pair["before"]["material"] or pair["after"]["material"]]
+    lines = [f"  gone:  {sentence(Cause([verdict]))}" for verdict in gone[:_MOST_LINES]]
+    lines += [f"  new:   {sentence(Cause([verdict]))}" for verdict in new[:_MOST_LINES]]
     lines += [
-        f"  still: {sentence([one['after']])} (before: {format_bytes(one['before']['bytes_per_epoch'])})"
-        for one in still[:_MOST_LINES]
+        f"  still: {sentence(Cause([pair['after']]))} (before: {format_bytes(pair['before']['bytes_per_epoch'])})"
+        for pair in still[:_MOST_LINES]
     ]
-    told = {"gone": len(gone), "new": len(new), "still": len(still)}
-    small = [f"{count} {name}" for name in told if (count := len(verdicts[name]) - told[name])]
+    shown = {"gone": len(gone), "new": len(new), "still": len(still)}
+    small = [f"{count} {name}" for name in shown if (count := len(verdicts[name]) - shown[name])]
     return lines + ([f"  and of small ones {', '.join(small)}"] if small else [])
 
 
@@ -151,9 +152,9 @@ def _change(figure: dict[str, int]) -> str:
     return f"{format_bytes(before)} → {format_bytes(after)}{part}"
 
 
-def _line_text(one: dict[str, Any]) -> str:
-    sign = "+" if one["change_bytes"] > 0 else "-"
-    change = sign + format_bytes(abs(one["change_bytes"]))
-    peak, now = (f"{format_bytes(one[key]['before'])} → {format_bytes(one[key]['after'])}" for key in _SITE_FIGURES)
-    place = format_code_line(one["file"], one["line"]) or one["function"] or "not known"
-    return f"  {change:<16} {peak:<24} {now:<24} {place}  {one['code'][:60]}".rstrip()
+def _line_text(line: dict[str, Any]) -> str:
+    sign = "+" if line["change_bytes"] > 0 else "-"
+    change = sign + format_bytes(abs(line["change_bytes"]))
+    peak, now = (f"{format_bytes(line[key]['before'])} → {format_bytes(line[key]['after'])}" for key in _SITE_FIGURES)
+    place = format_code_line(line["file"], line["line"]) or line["function"] or "not known"
+    return f"  {change:<16} {peak:<24} {now:<24} {place}  {line['code'][:60]}".rstrip()

@@ -13,7 +13,8 @@ from .._native.sites import Frame
 from .._program import code_lines
 from .._tracking import current, users_lines, verdicts
 from .._tracking.tracker import Tracker
-from . import driver_calls, latest_error, pools
+from .._tracking.verdicts import Judgement
+from . import gpus, latest_error
 
 SCHEMA = "frugal_alloc.report"
 VERSION = 1
@@ -40,7 +41,14 @@ class FrameTable:
         return number
 
 
-def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
+def judge(library: Library, searches: bool = True) -> Judgement:
+    """What the document says of GPUs and leaks as of now; see :func:`verdicts.judge`."""
+    tracker = current()
+    rows = [gpus.row(library, gpu) for gpu in library.gpus()]
+    return Judgement(rows, [], 0, []) if tracker is None else verdicts.judge(library, tracker, rows, searches)
+
+
+def build(oom: dict[str, Any] | None = None, judged: Judgement | None = None) -> dict[str, Any]:
     """The document of this process as it is now, the newest version of the schema (docs/reports.md).
 
     Looks through Python's objects for what holds leaked memory, with the GIL held all the while; it keeps none of them.
@@ -48,6 +56,7 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
     Args:
         oom: What is known of an error that is under way, its "stack" still in frames; None: there is none, and what is
             told is the latest one, if there was any.
+        judged: What :func:`judge` said just now, which takes most of the time.
 
     Raises:
         FrugalAllocError: frugal_alloc was never enabled.
@@ -61,36 +70,34 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
     if oom is None:
         oom = latest_error.last()
     if oom is not None:
-        stack = [frame for frame in oom.get("stack", []) if not isinstance(frame, int)]
-        oom = {**oom, "stack": frames.stack(stack), "errors": latest_error.met(), "went_on": went_on}
-    gpus = [gpu_row(library, gpu) for gpu in library.gpus()]
-    found = verdicts.judge(library, tracker, gpus) if tracker is not None else verdicts.Judgement([], 0, [])
-    rows = [{**verdict.row, "stack": frames.stack(verdict.frames)} for verdict in found.verdicts]
+        oom = {**oom, "stack": frames.stack(oom["stack"]), "errors": latest_error.met(), "went_on": went_on}
+    judged = judge(library) if judged is None else judged
+    rows = [row | {"stack": frames.stack(row["stack"])} for row in judged.verdicts]
     sites, index = _sites(library, frames) if tracker is not None else ([], {})
     return {
         "schema": SCHEMA,
         "version": VERSION,
         "run": _run(tracker),
         "epochs": _epochs(library, tracker),
-        "gpus": gpus,
+        "gpus": judged.gpus,
         "verdicts": with_cells(rows),
-        "suppressed": found.silenced,
+        "suppressed": judged.silenced,
         "frames": with_cells(frames.rows),
         "sites": with_cells(sites),
         "timeline": _timeline(tracker),
         "segments": _segments(library, index),
         "oom": with_cells(oom),
-        "notes": _notes(library, tracker) + found.notes,
+        "notes": _notes(library, tracker) + judged.notes,
     }
 
 
 def with_cells(value: Any) -> Any:
     """The value with the files of a notebook's cells named as its user knows them, which only this process can."""
     if isinstance(value, list):
-        return [with_cells(one) for one in value]
+        return [with_cells(inner) for inner in value]
     if not isinstance(value, dict):
         return value
-    named = {key: with_cells(one) if isinstance(one, (dict, list)) else one for key, one in value.items()}
+    named = {key: with_cells(inner) if isinstance(inner, (dict, list)) else inner for key, inner in value.items()}
     return named | {"file": code_lines.file_name(named["file"])} if named.get("file") else named
 
 
@@ -148,57 +155,6 @@ def _epochs(library: Library, tracker: Tracker | None) -> dict[str, Any]:
         "steps": epochs.steps,
         "steps_per_epoch": float(epochs.window_steps or 1) if epochs.found_by == "steps" else epochs.steps_per_epoch,
     }
-
-
-def gpu_row(library: Library, gpu: int) -> dict[str, Any]:
-    """What the document says of a GPU."""
-    import torch
-
-    stats = library.stats(gpu)
-    name, total, native, native_in_use, peak, held, outside = "", 0, 0, 0, stats["peak_allocated_bytes"], [], None
-    if torch.cuda.is_initialized():
-        properties = torch.cuda.get_device_properties(gpu)
-        name, total = properties.name, properties.total_memory
-        native, native_in_use = stats["native_reserved_bytes"], stats["native_allocated_bytes"]
-        peak = max(peak, torch.cuda.max_memory_allocated(gpu), stats["allocated_bytes"] + native_in_use)
-        held = pools.rows(library, gpu)
-        from .._tracking import outside as memory_outside
-
-        outside = memory_outside.now(gpu)
-    return {
-        "gpu": gpu,
-        "name": name,
-        "total_bytes": total,
-        "limit_bytes": limit_bytes(library, gpu, total),
-        "allocated_bytes": stats["allocated_bytes"],
-        "peak_allocated_bytes": stats["peak_allocated_bytes"],
-        "reserved_bytes": stats["reserved_bytes"],
-        "peak_reserved_bytes": stats["peak_reserved_bytes"],
-        "awaiting_bytes": max(0, stats["active_bytes"] - stats["allocated_bytes"]),
-        "native_reserved_bytes": native,
-        "native_allocated_bytes": native_in_use,
-        "peak_in_use_bytes": peak,
-        "pools": held,
-        "outside_bytes": outside or 0,
-        "driver_calls": driver_calls.rows(stats),
-    }
-
-
-def limit_bytes(library: Library, gpu: int, total: int) -> int:
-    """The most that this process may hold on a GPU: the least of its memory, PyTorch's fraction and our limit."""
-    import torch
-
-    limit = float(total)
-    fraction = getattr(torch.cuda, "get_per_process_memory_fraction", None)
-    if fraction is not None and torch.cuda.is_initialized():
-        limit = min(limit, total * fraction(gpu))
-    settings = dict(entry.partition(":")[::2] for entry in library.settings().split(","))
-    ours = settings.get("memory_limit", "off")
-    if ours.endswith("%"):
-        limit = min(limit, total * float(ours[:-1]) / 100)
-    elif ours.isdecimal():
-        limit = min(limit, int(ours))
-    return int(limit)
 
 
 def _sites(library: Library, frames: FrameTable) -> tuple[list[dict[str, Any]], dict[tuple[int, int], int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -44,33 +45,29 @@ class _Node:
 
     def __init__(self) -> None:
         self.bytes = 0
-        self.children: dict[tuple, _Node] = {}
+        self.children: dict[tuple, _Node] = collections.defaultdict(_Node)
 
 
 def flame(document: dict[str, Any], column: Column, most_cells: int) -> Flame | None:
     """The graph of what is held now ("bytes") or was at the peak; None where nothing was."""
-    root = _Node()
+    root, frames = _Node(), document["frames"]
     several_gpus = len({site["gpu"] for site in document["sites"]}) > 1
     for site in document["sites"]:
-        if size := site[column]:
-            _add(root, list(_keys(site, document["frames"], several_gpus)), size)
+        node = root
+        node.bytes += site[column]
+        for key in _keys(site, frames, several_gpus) if site[column] else ():
+            node = node.children[key]
+            node.bytes += site[column]
     if not root.bytes:
         return None
-    cells: list[Cell] = [Cell(0, 0.0, 100.0, "all memory in tensors", "", "", root.bytes, "rest")]
-    frames = document["frames"]
+    cells = [Cell(0, 0.0, 100.0, "all memory in tensors", "", "", root.bytes, "rest")]
     # Breadth first, so that what is left out where there are too many cells is what is deepest.
     level = [(root, 0.0, 100.0)]
-    depth = 1
-    while level and depth <= _DEEPEST and len(cells) < most_cells:
-        following: list[tuple[_Node, float, float]] = []
-        for node, left, width in level:
-            for key, child, start, extent in _placed(node, left, width):
-                if len(cells) >= most_cells:
-                    break
-                cells.append(_cell(key, depth, start, extent, child.bytes, frames))
-                following.append((child, start, extent))
-        level = following
-        depth += 1
+    for depth in range(1, _DEEPEST + 1):
+        placed = [cell for node, left, width in level for cell in _placed(node, left, width)]
+        placed = placed[: most_cells - len(cells)]
+        cells += [_cell(key, depth, left, width, node.bytes, frames) for key, node, left, width in placed]
+        level = [(node, left, width) for _, node, left, width in placed]
     return Flame(column, cells, max(cell.depth for cell in cells) + 1, root.bytes)
 
 
@@ -87,13 +84,6 @@ def _keys(site: dict[str, Any], frames: list[dict[str, Any]], several_gpus: bool
         yield ("place", site["file"], site["line"], site["function"])
     if site["node"]:
         yield ("node", site["node"])
-
-
-def _add(node: _Node, keys: list[tuple], size: int) -> None:
-    node.bytes += size
-    for key in keys:
-        node = node.children.setdefault(key, _Node())
-        node.bytes += size
 
 
 def _placed(node: _Node, left: float, width: float) -> Iterator[tuple[tuple, _Node, float, float]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._common.messages import format_bytes, format_code_line, format_count
 from .._tracking import materiality
-from .._tracking.causes import Cause, material_and_small
+from .._tracking.materiality import Cause, material_and_small
 
 # From this many epochs on a leak can be told from what a run keeps on purpose.
 ENOUGH_EPOCHS = 6
@@ -68,12 +68,12 @@ def headline(document: dict[str, Any]) -> tuple[str, str]:
 
 
 def _of_leaks(document: dict[str, Any]) -> tuple[str, str]:
-    groups, small = material_and_small(document["verdicts"])
-    if groups:
-        first = min(groups, key=lambda group: _ORDER.index(group[0]["kind"]))
-        more = len(groups) - 1
-        others = "" if not more else f", and {format_count(more, 'more finding')}"
-        return sentence(first) + others, "bad" if first[0]["kind"] in _SURE_KINDS else "warning"
+    causes, small = material_and_small(document["verdicts"])
+    if causes:
+        first = min(causes, key=lambda cause: _ORDER.index(cause.kind))
+        more = len(causes) - 1
+        others = f", and {format_count(more, 'more finding')}" if more else ""
+        return sentence(first) + others, "bad" if first.kind in _SURE_KINDS else "warning"
     epochs = document["epochs"]
     # Where nothing tells epochs, each step counts as one.
     unit = "step" if epochs["found_by"] == "steps" and epochs["steps_per_epoch"] == 1 else "epoch"
@@ -104,12 +104,11 @@ def small_count(small: list[Cause]) -> str:
     return format_count(len(small), "small one")
 
 
-def sentence(group: Cause) -> str:
+def sentence(cause: Cause) -> str:
     """What the verdicts of one cause say, in one line: the place of the first, the bytes of all."""
-    first = group[0]
+    first, kind, rate = cause[0], cause.kind, cause.bytes_per_epoch
+    each = f"{format_bytes(rate)} with each {cause.unit}" if rate > 0 else format_bytes(cause.bytes)
     place = format_code_line(first["file"], first["line"])
-    each = _rate(group)
-    kind = first["kind"]
     if kind == "outside":
         return f"Memory outside PyTorch grows: {each}"
     if kind == "cycle":
@@ -121,11 +120,3 @@ def sentence(group: Cause) -> str:
     verb = {"leak": "leaks", "suspect": "may leak", "growing": "makes a tensor that grows by"}[kind]
     backward = f", in {first['node']} of its backward" if first["node"] else ""
     return f"{place} {verb} {each}{backward}"
-
-
-def _rate(group: Cause) -> str:
-    rate = sum(verdict["bytes_per_epoch"] for verdict in group)
-    if rate <= 0:
-        return format_bytes(sum(verdict["bytes"] for verdict in group))
-    by_steps = group[0]["bytes_per_epoch"] == group[0]["bytes_per_step"]
-    return f"{format_bytes(rate)} with each {'step' if by_steps else 'epoch'}"

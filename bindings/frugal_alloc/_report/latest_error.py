@@ -19,7 +19,7 @@ class _Moment(NamedTuple):
 _met = 0
 _latest: _Moment | None = None
 _has_ended = False
-_told: dict[str, Any] | None = None
+_error: dict[str, Any] | None = None
 
 
 def note(gpu: int, requested_bytes: int) -> int:
@@ -39,13 +39,13 @@ def note_end() -> None:
 
 def remember(error: dict[str, Any]) -> None:
     """Every report from now on has this error in it, also if the program has caught it."""
-    global _told
-    _told = error
+    global _error
+    _error = error
 
 
 def last() -> dict[str, Any] | None:
     """What the document says of the latest error, its "stack" still in frames; None: there was none."""
-    return _told
+    return _error
 
 
 def met() -> int:

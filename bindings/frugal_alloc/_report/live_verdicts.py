@@ -62,27 +62,22 @@ class _LiveVerdicts:
     def _accusations(self) -> frozenset:
         """What there is to judge."""
         tracker = self._tracker
-        return frozenset(
-            [(found.kind, found.gpu, found.site) for found in self._library.findings()]
-            + [("growing", found.gpu, found.site) for found in tracker.epochs.growing()]
-            + [("cycle", found.gpu, found.site) for found in tracker.cycles.found()]
-            + [("outside", found.gpu, int(found.is_pools)) for found in tracker.outside.found()]
-        )
+        findings = [*self._library.findings(), *tracker.epochs.growing(), *tracker.cycles.found()]
+        return frozenset((finding.kind, finding.gpu, finding.site) for finding in [*findings, *tracker.outside.found()])
 
     def _judged(self) -> list[PublishedVerdict]:
         # Most runs have nothing to judge.
-        from .._tracking import causes, verdicts
+        from .._tracking import materiality
         from . import document, headline
 
-        gpus = [document.gpu_row(self._library, gpu) for gpu in self._library.gpus()]
-        judgement = verdicts.judge(self._library, self._tracker, gpus, searches=False)
-        groups, _ = causes.material_and_small(document.with_cells([verdict.row for verdict in judgement.verdicts]))
+        judgement = document.judge(self._library, searches=False)
+        causes, _ = materiality.material_and_small(document.with_cells(judgement.verdicts))
         return [
             PublishedVerdict(
-                group[0]["kind"],
-                group[0]["gpu"],
-                headline.sentence(group),
-                sum(verdict["bytes_per_epoch"] for verdict in group),
+                cause.kind,
+                cause[0]["gpu"],
+                headline.sentence(cause),
+                cause.bytes_per_epoch,
             )
-            for group in groups[:_MOST_VERDICTS]
+            for cause in causes[:_MOST_VERDICTS]
         ]

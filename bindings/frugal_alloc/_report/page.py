@@ -13,8 +13,8 @@ from typing import Any
 import jinja2
 
 from .._common.messages import format_code_line, format_count, share_text
-from .._tracking.causes import material_and_small
-from . import driver_calls, pools
+from .._tracking.materiality import material_and_small
+from . import gpus, pages
 from .address_space import AddressSpace, address_spaces
 from .chart import MemoryChart, charts
 from .flame import Flame, flame, is_library
@@ -28,7 +28,6 @@ from .headline import (
     small_count,
 )
 from .join import worst_first
-from .pages import templates
 from .schema import conform
 
 # Of all that is drawn of several ranks together.
@@ -96,9 +95,8 @@ def render(document: dict[str, Any]) -> str:
         oom_names=OOM_NAMES,
         sentence=sentence,
         recovery=recovery,
-        pools=pools,
+        gpus=gpus,
         found=_found,
-        driver_sentence=driver_calls.sentence,
         place=format_code_line,
         is_library=is_library,
         stack=lambda one, owner: [owner["frames"][number] for number in one["stack"][:_MOST_FRAMES]],
@@ -108,7 +106,7 @@ def render(document: dict[str, Any]) -> str:
 @functools.cache
 def _environment() -> jinja2.Environment:
     """Compiles the templates once: a search for a batch that fits draws a page at each error."""
-    environment = templates.environment(Path(__file__).parent)
+    environment = pages.environment(Path(__file__).parent)
     environment.filters |= {"command": _format_command, "share": share_text}
     return environment
 
@@ -146,7 +144,7 @@ def _pictures(document: dict[str, Any], prefix: str, title: str, sharing: int) -
         title=title,
         document=document,
         charts=charts(document)[: _MOST_CHARTS // sharing],
-        flames=[one for one in flames if one],
+        flames=[graph for graph in flames if graph],
         sites=sorted(sites[:most_sites], key=lambda one: (-one[column], -one["peak_bytes"])),
         sorted_by=column,
         left_out_sites=len(rest),

@@ -90,9 +90,7 @@ class Report:
         Raises:
             FrugalAllocError: the file cannot be written.
         """
-        from . import viz
-
-        _write(path, viz.to_pickle(self.document))
+        _write(path, files.to_memory_viz(self.document))
 
 
 def _written(content: str, path: str | None) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from .._common import shapes
 from .._tracking import materiality
-from .._tracking.causes import MOST_CONFIDENCE
+from .._tracking.materiality import MOST_CONFIDENCE
 from .headline import OOM_NAMES
 
 SCHEMA = "frugal_alloc.report"
@@ -55,8 +55,8 @@ def conform(document: Any) -> dict[str, Any]:
     except shapes.Misshapen as error:
         raise BadDocument(str(error)) from None
     _check_references(formed)
-    for one in (formed, *formed["ranks"]):
-        _judge_materiality(one)
+    for of_process in (formed, *formed["ranks"]):
+        _judge_materiality(of_process)
     return formed
 
 
@@ -294,11 +294,11 @@ class _Report(_OneRank):
 def _check_references(document: dict[str, Any]) -> None:
     """Raises BadDocument where a number stands for a frame, a site or a phase that is not there."""
     frames, sites = len(document["frames"]), len(document["sites"])
-    stacks = [one["stack"] for part in ("verdicts", "sites") for one in document[part]]
+    stacks = [row["stack"] for part in ("verdicts", "sites") for row in document[part]]
     stacks += [document["oom"]["stack"]] if document["oom"] else []
     if any(frame >= frames for stack in stacks for frame in stack):
         raise BadDocument(f"a stack names a frame, but there are only {frames}")
-    if any(block[3] is not None and block[3] >= sites for one in document["segments"] for block in one["blocks"]):
+    if any(block[3] is not None and block[3] >= sites for row in document["segments"] for block in row["blocks"]):
         raise BadDocument(f"a block names a site, but there are only {sites}")
     phases = len(document["timeline"]["phases"])
     if any(not 0 <= point[3] < phases for point in document["timeline"]["points"]):

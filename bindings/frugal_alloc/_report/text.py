@@ -8,8 +8,8 @@ from typing import Any
 
 from .._common.messages import format_bytes, format_count, share_text
 from .._program import code_lines
-from .._tracking.causes import Cause, material_and_small
-from . import driver_calls, pools
+from .._tracking.materiality import Cause, material_and_small
+from . import gpus
 from .headline import SMALL_SENTENCE, ends_the_run, recovery, small_count, unwatched
 
 WIDTH = 100
@@ -50,15 +50,15 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
     """
     paint = _painter(colour)
     lines: list[str] = []
-    groups, small = material_and_small(document["verdicts"])
+    causes, small = material_and_small(document["verdicts"])
     oom = document.get("oom")
     if ends_the_run(oom):
         lines += [paint(_BOLD, "frugal_alloc: the run went out of memory"), "", *_message(oom), ""]
-    lines += _headline(document, groups, small, paint)
-    for number, group in enumerate(groups[:MOST_VERDICTS], 1):
-        lines += _verdict(number, group, paint)
-    if len(groups) > MOST_VERDICTS:
-        lines.append(f"   and {len(groups) - MOST_VERDICTS} more")
+    lines += _headline_of_leaks(document, causes, paint) if causes else _headline_of_none(document, small, paint)
+    for number, cause in enumerate(causes[:MOST_VERDICTS], 1):
+        lines += _verdict(number, cause, paint)
+    if len(causes) > MOST_VERDICTS:
+        lines.append(f"   and {len(causes) - MOST_VERDICTS} more")
     if document["suppressed"]:
         lines.append(f"   {format_count(document['suppressed'], 'verdict')} expected or suppressed")
     lines.append("")
@@ -66,11 +66,7 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
         lines += _wrapped(f"{recovery(oom)[:1].upper()}{recovery(oom)[1:]}. Of the latest that was looked into:")
         lines += [*_message(oom), ""]
     for row in document["gpus"]:
-        lines.append(_gpu(row))
-        if parts := pools.parts(row):
-            lines.append("  of it " + ", ".join(f"{format_bytes(size)} {where}" for where, size in parts))
-        lines += _unusable(document, row)
-        lines += _wrapped(driver_calls.sentence(row.get("driver_calls") or []), "  ")
+        lines += _gpu(document, row)
     lines += _sites(document)
     lines += [line for note in document["notes"] for line in _wrapped(note, "note: ", "      ")]
     lines += [paint(_GREY, line) for line in _small(small)]
@@ -83,36 +79,39 @@ def _message(oom: dict[str, Any]) -> list[str]:
     return [part for line in lines for part in ([line] if len(line) <= WIDTH else _wrapped(line))]
 
 
-def _headline(document: dict[str, Any], groups: list[Cause], small: list[Cause], paint: Any) -> list[str]:
-    epochs = document["epochs"]
-    found_by = _FOUND_BY.get(epochs["found_by"], "").format(steps=epochs["steps_per_epoch"] or 1)
-    after = f"after {format_count(epochs['ended'], 'epoch')}{found_by}"
+def _after(epochs: dict[str, Any]) -> str:
+    """What has been seen so far."""
     if epochs["found_by"] == "steps" and epochs["steps_per_epoch"] == 1:
         after = f"after {format_count(epochs['ended'], 'step')}"
-    left_out = unwatched(epochs)
-    if left_out:
-        after += f"; {left_out}"
-    if not groups:
-        nothing = "no large leak" if small else "no leak"
-        if left_out and not epochs["ended"]:
-            return _wrapped(f"frugal_alloc: nothing is known about leaks: {left_out}")
-        if left_out:
-            return [paint(_YELLOW, line) for line in _wrapped(f"frugal_alloc: {nothing} in what was watched, {after}")]
-        if epochs["found_by"] == "none" and not small:
-            return ["frugal_alloc: nothing is known about leaks yet: no epoch has ended"]
-        if epochs["ended"] < EPOCHS_TO_TELL and epochs["steps"] < STEPS_TO_TELL:
-            return _wrapped(f"frugal_alloc: {nothing} {after}, which are few to tell from")
-        return [paint(_GREEN, line) for line in _wrapped(f"frugal_alloc: {nothing} {after}")]
-    verdict = groups[0][0]
-    per = _per(verdict)
-    rate = sum(one["bytes_per_epoch"] for group in groups for one in group if one["kind"] != "suspect")
-    if verdict["kind"] == "suspect":
-        rate = sum(one["bytes_per_epoch"] for group in groups for one in group)
-        head = f"frugal_alloc: perhaps a leak of {format_bytes(rate)} {per}, {after}"
     else:
-        head = f"frugal_alloc: {_WORDS[verdict['kind']]}, {format_bytes(rate)} {per}, {after}"
+        found_by = _FOUND_BY.get(epochs["found_by"], "").format(steps=epochs["steps_per_epoch"] or 1)
+        after = f"after {format_count(epochs['ended'], 'epoch')}{found_by}"
+    return "; ".join(filter(None, (after, unwatched(epochs))))
+
+
+def _headline_of_none(document: dict[str, Any], small: list[Cause], paint: Any) -> list[str]:
+    epochs = document["epochs"]
+    nothing, after, left_out = "no large leak" if small else "no leak", _after(epochs), unwatched(epochs)
+    if left_out and not epochs["ended"]:
+        return _wrapped(f"frugal_alloc: nothing is known about leaks: {left_out}")
+    if left_out:
+        return [paint(_YELLOW, line) for line in _wrapped(f"frugal_alloc: {nothing} in what was watched, {after}")]
+    if epochs["found_by"] == "none" and not small:
+        return ["frugal_alloc: nothing is known about leaks yet: no epoch has ended"]
+    if epochs["ended"] < EPOCHS_TO_TELL and epochs["steps"] < STEPS_TO_TELL:
+        return _wrapped(f"frugal_alloc: {nothing} {after}, which are few to tell from")
+    return [paint(_GREEN, line) for line in _wrapped(f"frugal_alloc: {nothing} {after}")]
+
+
+def _headline_of_leaks(document: dict[str, Any], causes: list[Cause], paint: Any) -> list[str]:
+    first = causes[0]
+    is_suspect = first.kind == "suspect"
+    verdicts = [verdict for cause in causes for verdict in cause]
+    rate = sum(verdict["bytes_per_epoch"] for verdict in verdicts if is_suspect or verdict["kind"] != "suspect")
+    what = f"{_WORDS[first.kind]} of" if is_suspect else f"{_WORDS[first.kind]},"
+    head = f"frugal_alloc: {what} {format_bytes(rate)} per {first.unit}, {_after(document['epochs'])}"
     lines = [paint(_BOLD, line) for line in _wrapped(head)]
-    left = next((one["out_of_memory_in"] for group in groups for one in group if one["out_of_memory_in"]), None)
+    left = next((verdict["out_of_memory_in"] for verdict in verdicts if verdict["out_of_memory_in"]), None)
     if left and left["steps"] == left["epochs"]:
         lines.append(f"At this rate memory runs out in {left['steps']:,.0f} steps.")
     elif left:
@@ -121,43 +120,39 @@ def _headline(document: dict[str, Any], groups: list[Cause], small: list[Cause],
     return lines
 
 
-def _verdict(number: int, group: Cause, paint: Any) -> list[str]:
-    first = group[0]
-    rate = sum(one["bytes_per_epoch"] for one in group)
-    held = sum(one["bytes"] for one in group)
-    where = _where(first)
-    blocks = sum(one["blocks"] for one in group)
-    lines = ["", f"{number}. {paint(_COLOURS[first['kind']], _WORDS[first['kind']])}  {paint(_BOLD, where)}"]
+def _verdict(number: int, cause: Cause, paint: Any) -> list[str]:
+    first = cause[0]
+    lines = ["", f"{number}. {paint(_COLOURS[cause.kind], _WORDS[cause.kind])}  {paint(_BOLD, _where(first))}"]
     if first["code"]:
         lines.append(f"      {first['code'][: WIDTH - 6]}")
-    facts = f"{format_bytes(rate)} {_per(first)}; {format_bytes(held)}"
-    if blocks:
-        facts += f" in {format_count(blocks, 'block')}"
-    in_use = sum(one["bytes"] if one.get("bytes_now") is None else one["bytes_now"] for one in group)
-    facts += ", most of which has been let go since" if in_use < held / 2 else ""
-    if first["kind"] == "cycle":
-        facts = (
-            f"{format_bytes(held)} that only Python's garbage collector freed, at the ends of {first['epochs']} epochs"
-        )
-    elif first["kind"] == "outside":
-        facts = (
-            f"{format_bytes(rate)} per epoch; {format_bytes(held)} more than at the first of {first['epochs']} epochs"
-        )
-    if first["confidence"]:
-        facts += f"; confidence {first['confidence']:.0%}"
-    lines += _wrapped(facts, "   ")
+    confidence = f"; confidence {first['confidence']:.0%}" if first["confidence"] else ""
+    lines += _wrapped(_facts(cause) + confidence, "   ")
     if first["node"]:
         lines.append(f"   allocated in backward, by {first['node']}")
     if first.get("ranks"):
         lines += _wrapped(f"on rank {', '.join(map(str, first['ranks']))}", "   ")
-    for one in group[1:4]:
-        lines += _wrapped(f"also {_where(one)}: {format_bytes(one['bytes_per_epoch'])} {_per(one)}", "   ", "      ")
-    if len(group) > 4:
-        lines.append(f"   and {len(group) - 4} more lines")
+    for other in cause[1:4]:
+        rate = f"{format_bytes(other['bytes_per_epoch'])} per {Cause([other]).unit}"
+        lines += _wrapped(f"also {_where(other)}: {rate}", "   ", "      ")
+    if len(cause) > 4:
+        lines.append(f"   and {len(cause) - 4} more lines")
     for holder in first["held_by"][:2]:
         lines += _wrapped(_held(holder), "   ")
     lines += _wrapped(first["advice"], "   -> ", "      ")
     return lines
+
+
+def _facts(cause: Cause) -> str:
+    epochs, held, rate = cause[0]["epochs"], format_bytes(cause.bytes), format_bytes(cause.bytes_per_epoch)
+    if cause.kind == "cycle":
+        return f"{held} that only Python's garbage collector freed, at the ends of {epochs} epochs"
+    if cause.kind == "outside":
+        return f"{rate} per epoch; {held} more than at the first of {epochs} epochs"
+    blocks = sum(verdict["blocks"] for verdict in cause)
+    in_use = sum(verdict["bytes"] if verdict.get("bytes_now") is None else verdict["bytes_now"] for verdict in cause)
+    in_blocks = f" in {format_count(blocks, 'block')}" if blocks else ""
+    let_go = ", most of which has been let go since" if in_use < cause.bytes / 2 else ""
+    return f"{rate} per {cause.unit}; {held}{in_blocks}{let_go}"
 
 
 def _held(holder: dict[str, Any]) -> str:
@@ -175,18 +170,12 @@ def _small(causes: list[Cause]) -> list[str]:
     lines = _wrapped(f"{small_count(causes)}: {SMALL_SENTENCE}")
     for cause in causes[:MOST_SMALL]:
         first = cause[0]
-        rate = sum(one["bytes_per_epoch"] for one in cause)
         held = f", held by {first['held_by'][0]['what']}" if first["held_by"] else ""
-        said = f"{_WORDS[first['kind']]} {_where(first)}: {format_bytes(rate)} {_per(first)}{held}"
-        lines += _wrapped(said, "  ", "    ")
+        rate = f"{format_bytes(cause.bytes_per_epoch)} per {cause.unit}"
+        lines += _wrapped(f"{_WORDS[cause.kind]} {_where(first)}: {rate}{held}", "  ", "    ")
     if len(causes) > MOST_SMALL:
         lines.append(f"  and {len(causes) - MOST_SMALL} more")
     return lines
-
-
-def _per(verdict: dict[str, Any]) -> str:
-    """Where nothing tells epochs, as in TensorFlow's logs, each step counts as one."""
-    return "per step" if verdict["bytes_per_epoch"] == verdict["bytes_per_step"] else "per epoch"
 
 
 def _where(verdict: dict[str, Any]) -> str:
@@ -203,24 +192,25 @@ def _where(verdict: dict[str, Any]) -> str:
     return f"{_place(verdict['file'], verdict['line'])}{within}"
 
 
-def _gpu(row: dict[str, Any]) -> str:
+def _gpu(document: dict[str, Any], row: dict[str, Any]) -> list[str]:
     name = f" ({row['name']})" if row["name"] else ""
     rank = f"rank {row['rank']}, " if row.get("rank") is not None else ""
     # What a training printed of its memory does not say how much there is.
     available = row["limit_bytes"] or row["total_bytes"]
     text = (
-        f"{rank}GPU {row['gpu']}{name}: {format_bytes(pools.in_use(row))} in use, at most "
-        f"{format_bytes(pools.peak(row))}{f', of {format_bytes(available)}' if available else ''}"
+        f"{rank}GPU {row['gpu']}{name}: {format_bytes(gpus.in_use(row))} in use, at most "
+        f"{format_bytes(gpus.peak(row))}{f', of {format_bytes(available)}' if available else ''}"
     )
-    return text[:WIDTH]
-
-
-def _unusable(document: dict[str, Any], row: dict[str, Any]) -> list[str]:
-    """Free memory of which only small tensors can have a part, if it is worth a line."""
-    unusable = sum(one.get("unusable_bytes") or 0 for one in document["segments"] if one["gpu"] == row["gpu"])
-    if not unusable or unusable < row["reserved_bytes"] / LEAST_UNUSABLE_PART:
-        return []
-    return _wrapped(f"unusable: {format_bytes(unusable)} are free, but in pages that tensors in use share", "  ")
+    lines = [text[:WIDTH]]
+    if parts := gpus.pool_parts(row):
+        lines.append("  of it " + ", ".join(f"{format_bytes(size)} {where}" for where, size in parts))
+    segments = [segment for segment in document["segments"] if segment["gpu"] == row["gpu"]]
+    # Free memory of which only small tensors can have a part, if it is worth a line.
+    unusable = sum(segment.get("unusable_bytes") or 0 for segment in segments)
+    if unusable and unusable >= row["reserved_bytes"] / LEAST_UNUSABLE_PART:
+        text = f"unusable: {format_bytes(unusable)} are free, but in pages that tensors in use share"
+        lines += _wrapped(text, "  ")
+    return lines + _wrapped(gpus.driver_sentence(row.get("driver_calls") or []), "  ")
 
 
 def _sites(document: dict[str, Any]) -> list[str]:

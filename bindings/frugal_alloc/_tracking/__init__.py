@@ -72,9 +72,9 @@ def pause() -> None:
 
 def check_suppressions(path: str) -> None:
     """Raises FrugalAllocError, in one line, if `path` names no file of suppressions."""
-    from . import suppressions
+    from . import declarations
 
-    suppressions.read(path)
+    declarations.read_suppressions(path)
 
 
 def _calls_ended_epoch() -> None:

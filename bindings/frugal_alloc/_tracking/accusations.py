@@ -1,74 +1,113 @@
-"""What seems to leak at a line, before it is known who holds it: the library's findings, borne out, and cycles."""
+"""What seems to leak at a line: the library's findings, borne out, and cycles; and who was seen holding it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from .._common.trend import Held
 from .._native import Library
 from .._native.epochs import Finding
-from .._native.sites import Site
+from .._native.sites import Frame, Site
 from .._program.code_lines import CodeLine
-from .cycles import CycleMemory
-from .growth import RISING_ENDS, Growing
-from .users_lines import told_at
+from . import declarations, holders, users_lines
+from .holders import Evidence
+from .live_tensors import Block
 
 if TYPE_CHECKING:
     from .cycles import Cycles
+    from .declarations import Suppression
     from .epochs import Epochs
 
 # That the library leaves out of its judgement, too.
 WARM_UP_EPOCHS = 2
+# Searches for holders take tenths of a second each, so there are few in a run.
+MOST_SEARCHES = 4
+MOST_LINES = 50
 
 Line = tuple[int, "CodeLine | None", str]
 
 
 class Accusation(NamedTuple):
-    """One line of the user's, or the backward of one."""
+    """One line of the user's, or the backward of one. What its finding counts in epochs is in epochs of the program."""
 
-    kind: str
-    gpu: int
+    finding: Finding
     site: Site
-    code_line: CodeLine | None
-    bytes: int
-    blocks: int
-    bytes_per_epoch: float
+    frame: Frame | None  # the user's line
     bytes_per_step: float | None
-    epochs: int
-    confidence: float
-    extents: list[tuple[int, int, int]]  # what is in use of it now, as (address, bytes, epoch of birth)
+    extents: list[Block] | None  # what is in use of it now; None: that is not known
+
+    @property
+    def kind(self) -> str:
+        return self.finding.kind
+
+    @property
+    def code_line(self) -> CodeLine | None:
+        return users_lines.code_line(self.frame, self.site)
 
     @property
     def line(self) -> Line:
         """The same for what is found there again."""
-        return self.gpu, self.code_line, self.site.node
+        return _line(self.finding.gpu, self.frame, self.site)
+
+    @property
+    def bytes_now(self) -> int | None:
+        if self.extents is None:
+            return None
+        return min(self.finding.bytes, sum(size for _, size, _ in self.extents))
+
+
+def _line(gpu: int, frame: Frame | None, site: Site) -> Line:
+    return gpu, users_lines.code_line(frame, site), site.node
 
 
 def find(library: Library, cycles: Cycles, epochs: Epochs) -> list[Accusation]:
     """All as of the latest end of an epoch: cycles, then the findings in the library's order."""
-    in_cycles = cycles.found()
-    findings = library.findings()
-    growing = epochs.growing()
+    in_cycles, findings, growing = cycles.found(), library.findings(), epochs.growing()
     if not findings and not in_cycles and not growing:
         return []
+    accused = [*_of_cycles(library, in_cycles, epochs), *_borne_out(library, findings, growing, epochs)]
+    # Each line once, for the first reason.
+    return list({accusation.line: accusation for accusation in reversed(accused)}.values())[::-1]
+
+
+def _of_cycles(library: Library, in_cycles: list[Finding], epochs: Epochs) -> Iterator[Accusation]:
+    for finding in in_cycles:
+        per_epoch, per_step = _per_program_epoch(finding.bytes_per_epoch, epochs)
+        yield _accusation(library, finding._replace(bytes_per_epoch=per_epoch), per_step, None)
+
+
+def _borne_out(
+    library: Library, findings: list[Finding], growing: list[Finding], epochs: Epochs
+) -> Iterator[Accusation]:
+    """The library's findings that the program's epochs do not contradict; then what grows with these alone."""
     alive = _Alive(library)
-    accused = [_of_cycle(library, cycle, epochs) for cycle in in_cycles]
     for finding in findings:
         site = library.site(finding.site)
-        line = finding.gpu, told_at(library, site), site.node
+        line = _line(finding.gpu, users_lines.of_site(library, site), site)
         sites = alive.sites_at.get(line, {finding.site})
         blocks = alive.blocks_of(finding.gpu, sites)
         # What is replaced by something larger is always of the current epoch.
         births = {birth for _, _, birth in blocks if birth >= 0} if finding.kind != "growing" else set()
         if epochs.bears_out(finding.gpu, sites, births):
-            accused.append(_of_finding(library, finding, epochs, blocks))
-    accused += [_of_growing(library, growth, epochs, alive) for growth in growing]
-    # Each line once, for the first reason.
-    return list({accusation.line: accusation for accusation in reversed(accused)}.values())[::-1]
+            per_epoch, per_step = _per_program_epoch(finding.bytes_per_epoch, epochs)
+            count = _program_epochs(finding.epochs, epochs)
+            finding = finding._replace(epochs=count, bytes_per_epoch=per_epoch)
+            yield _accusation(library, finding, per_step, _later(blocks))
+    steps = epochs.steps_per_epoch
+    for finding in growing:
+        per_step = finding.bytes_per_epoch / steps if steps else None
+        yield _accusation(library, finding, per_step, _later(alive.blocks_of(finding.gpu, {finding.site})))
 
 
-def _later(blocks: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+def _accusation(
+    library: Library, finding: Finding, bytes_per_step: float | None, extents: list[Block] | None
+) -> Accusation:
+    site = library.site(finding.site)
+    return Accusation(finding, site, users_lines.of_site(library, site), bytes_per_step, extents)
+
+
+def _later(blocks: list[Block]) -> list[Block]:
     """Without what the first epochs made at the same line, which is another matter: parameters, an optimizer's state, a
     library's workspace."""
     return [block for block in blocks if block[2] < 0 or block[2] >= WARM_UP_EPOCHS] or blocks
@@ -82,52 +121,17 @@ class _Alive:
         self.sites_at: dict[Line, set[int]] = {}
         for usage in library.site_usages():
             site = library.site(usage.site)
-            self.sites_at.setdefault((usage.gpu, told_at(library, site), site.node), set()).add(usage.site)
-        self._blocks: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+            line = _line(usage.gpu, users_lines.of_site(library, site), site)
+            self.sites_at.setdefault(line, set()).add(usage.site)
+        self._blocks: dict[tuple[int, int], list[Block]] = {}
         for segment in library.segments():
             for block in segment.blocks:
                 if block.state == "allocated" and block.site:
                     blocks = self._blocks.setdefault((segment.gpu, block.site), [])
                     blocks.append((block.address, block.bytes, block.epoch))
 
-    def blocks_of(self, gpu: int, sites: set[int]) -> list[tuple[int, int, int]]:
-        """Address, bytes and epoch of birth of each."""
+    def blocks_of(self, gpu: int, sites: set[int]) -> list[Block]:
         return [block for site in sites for block in self._blocks.get((gpu, site), [])]
-
-
-def _of_finding(library: Library, finding: Finding, epochs: Epochs, blocks: list[tuple[int, int, int]]) -> Accusation:
-    held = Held(finding.bytes, finding.blocks)
-    rates = _per_program_epoch(finding.bytes_per_epoch, epochs)
-    seen = _program_epochs(finding.epochs, epochs), finding.confidence
-    return _accusation(library, finding.kind, (finding.gpu, finding.site), held, rates, *seen, _later(blocks))
-
-
-def _of_growing(library: Library, growing: Growing, epochs: Epochs, alive: _Alive) -> Accusation:
-    steps = epochs.steps_per_epoch
-    rates = growing.bytes_per_epoch, growing.bytes_per_epoch / steps if steps else None
-    blocks = alive.blocks_of(growing.gpu, {growing.site})
-    place, seen = (growing.gpu, growing.site), (RISING_ENDS, growing.confidence)
-    return _accusation(library, "growing", place, growing.held, rates, *seen, _later(blocks))
-
-
-def _of_cycle(library: Library, cycle: CycleMemory, epochs: Epochs) -> Accusation:
-    rates = _per_program_epoch(float(cycle.bytes), epochs)
-    held = Held(cycle.bytes, cycle.blocks)
-    return _accusation(library, "cycle", (cycle.gpu, cycle.site), held, rates, cycle.times, 1.0, [])
-
-
-def _accusation(
-    library: Library,
-    kind: str,
-    place: tuple[int, int],
-    held: Held,
-    rates: tuple[float, float | None],
-    epochs: int,
-    confidence: float,
-    extents: list[tuple[int, int, int]],
-) -> Accusation:
-    gpu, site = place[0], library.site(place[1])
-    return Accusation(kind, gpu, site, told_at(library, site), *held, *rates, epochs, confidence, extents)
 
 
 def _program_epochs(count: int, epochs: Epochs) -> int:
@@ -143,3 +147,63 @@ def _per_program_epoch(rate: float, epochs: Epochs) -> tuple[float, float | None
     per_step = rate / steps if steps else None
     per_epoch = epochs.steps_per_epoch
     return (per_step * per_epoch if per_step is not None and per_epoch else rate), per_step
+
+
+class Witnesses:
+    """Remembers who held a leak when it was first seen, since the holders may be gone by the time of the report. Holds
+    names and figures only."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._seen: dict[Line, Evidence] = {}
+        self._searches = 0
+        self._looks = 0
+        self._looks_at_search = 0
+
+    def look(self, cycles: Cycles, epochs: Epochs, suppressions: list[Suppression]) -> None:
+        """Called when an epoch of the library's has ended: looks for the holders of leaks that are new, and when there
+        were twice as many ends, for those that are known, since a buffer that was filled had most at first."""
+        self._looks += 1
+        if self._searches >= MOST_SEARCHES:
+            return
+        if not epochs.growing() and all(finding.kind == "suspect" for finding in self._library.findings()):
+            return
+        accused = [
+            accusation
+            for accusation in find(self._library, cycles, epochs)[:MOST_LINES]
+            if accusation.kind in ("leak", "growing")
+            and not declarations.is_silenced(accusation.kind, accusation.code_line, suppressions)
+        ]
+        is_old = self._looks >= 2 * self._looks_at_search and self._searches < MOST_SEARCHES - 1
+        if any(accusation.line not in self._seen or is_old for accusation in accused):
+            self._searches += 1
+            self._looks_at_search = self._looks
+            self.of(accused)
+
+    def remembered(self, accused: list[Accusation]) -> list[Evidence]:
+        """Who was seen holding each of the accused."""
+        return [self._seen.get(accusation.line, holders.NOTHING) for accusation in accused]
+
+    def of(self, accused: list[Accusation]) -> list[Evidence]:
+        """Who holds each of the accused now, or where that is not known any more, who held it before."""
+        searched = holders.find([accusation.extents or [] for accusation in accused[:MOST_LINES]])
+        searched += [holders.NOTHING] * (len(accused) - len(searched))
+        for accusation, now in zip(accused, searched, strict=True):
+            before = self._seen.get(accusation.line)
+            if before is None or _says_more(now, before):
+                self._seen[accusation.line] = now
+        return self.remembered(accused)
+
+
+def _says_more(now: Evidence, before: Evidence) -> bool:
+    """Whether what is seen now takes the place of what was seen before."""
+    # The program's names have ended, and what they held is not collected yet.
+    if now.is_nameless and before.is_explained and not before.is_nameless:
+        return False
+    return now.share >= before.share or now.is_explained or _is_refuted(before, now)
+
+
+def _is_refuted(before: Evidence, now: Evidence) -> bool:
+    """Whether who seemed to hold most among few tensors has hardly more now that there are many, as a bounded deque."""
+    passed_over = {name.what for name in now.passed_over}
+    return any(holder.name.what in passed_over for holder in before.holders)

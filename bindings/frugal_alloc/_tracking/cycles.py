@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from .._native.epochs import Finding
 
 if TYPE_CHECKING:
     from .._native import Library
@@ -16,16 +18,6 @@ WARM_UP = 2
 # A verdict takes so many collections that freed this part of the memory in use.
 LEAST_TIMES = 3
 LEAST_PART = 0.01
-
-
-class CycleMemory(NamedTuple):
-    """What collections at the ends of epochs have freed of one site."""
-
-    gpu: int
-    site: int
-    bytes: int
-    blocks: int
-    times: int
 
 
 class Cycles:
@@ -42,7 +34,8 @@ class Cycles:
         self._settled: dict[int, int] = {}
         self._pause = 1
         self._waited = 0
-        self._freed: dict[tuple[int, int], CycleMemory] = {}
+        # By GPU and site; the epochs are those at whose ends collections have freed some.
+        self._freed: dict[tuple[int, int], Finding] = {}
 
     def look(self) -> None:
         """Called at the end of an epoch, before the library is told."""
@@ -69,10 +62,10 @@ class Cycles:
         if freed:
             self._count(before, in_use)
 
-    def found(self) -> list[CycleMemory]:
+    def found(self) -> list[Finding]:
         """The sites whose memory was held by cycles often enough, most bytes first."""
-        enough = [memory for memory in self._freed.values() if memory.times >= LEAST_TIMES]
-        return sorted(enough, key=lambda memory: -memory.bytes)
+        enough = [finding for finding in self._freed.values() if finding.epochs >= LEAST_TIMES]
+        return sorted(enough, key=lambda finding: -finding.bytes)
 
     def _has_risen(self, gpu: int, allocated: int) -> bool:
         settled = self._settled.get(gpu, 0)
@@ -88,5 +81,5 @@ class Cycles:
                 continue
             blocks = usage.blocks - (left.blocks if left else 0)
             old = self._freed.get(key)
-            times = old.times + 1 if old else 1
-            self._freed[key] = CycleMemory(*key, freed, blocks, times)
+            times = old.epochs + 1 if old else 1
+            self._freed[key] = Finding("cycle", *key, freed, blocks, times, float(freed), 1.0, 0)

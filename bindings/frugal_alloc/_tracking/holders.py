@@ -3,17 +3,93 @@
 from __future__ import annotations
 
 import collections
+import functools
 import gc
+import heapq
+import operator
 import types
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .._program.users_code import is_users
-from . import live_tensors, orphans, raw_objects
-from .growers import Grower, growers
-from .live_tensors import Contents, Extent, Extents, contents_of
+from . import live_tensors, raw_objects, roots
+from .live_tensors import Block, Contents, Extents, contents_of
 from .names import Name, name_of
 from .reach import Reach, tensors_within
-from .roots import of_libraries, of_program
+
+# An object of the same class so often on one way: a chain, each of whose members holds the next.
+CHAIN = 4
+
+
+def gatherers(reach: Reach, births: dict[int, int]) -> dict[int, int]:
+    """The objects on the nearest ways to some tensors that gather these: the ones that got more with each epoch.
+
+    A list that leaks has tensors of all epochs, and each of its items those of one. So the way is followed from a name
+    for as long as one of the next objects has what most epochs left: through an object to its list, through a model to
+    each of its layers' lists. A model in a list of copies is of one epoch, so the list is told, not its parameters.
+
+    Args:
+        reach: The walk that has reached the tensors.
+        births: By number of the tensor, the epochs whose memory it holds, as bits.
+
+    Returns:
+        Their numbers, each with that of a tensor below it.
+    """
+    ways = _Ways(reach, births)
+    found: dict[int, int] = {}
+    waiting: list[tuple[int, tuple[int, ...]]] = [(number, ()) for number in ways.starts]
+    while waiting:
+        number, above = waiting.pop()
+        following = ways.after.get(number, [])
+        is_split = number in births or not any(ways.spans(below, number) for below in following)
+        if ways.epochs[number].bit_count() == 1 and len(following) == 1 and number not in births:
+            is_split = False
+        first = _first_of_chain(reach, (*above, number))
+        if first is not None or is_split:
+            found[number if first is None else first] = ways.example(number)
+        else:
+            waiting += [(below, (*above, number)) for below in following]
+    return found
+
+
+class _Ways:
+    """The part of the walk that leads to the tensors: a tree."""
+
+    def __init__(self, reach: Reach, births: dict[int, int]) -> None:
+        self.epochs: dict[int, int] = dict(births)
+        self.after: dict[int, list[int]] = {}
+        self.starts: list[int] = []
+        # An object is numbered after the one that led to it, so each is complete when its turn comes.
+        waiting = [-number for number in births]
+        heapq.heapify(waiting)
+        while waiting:
+            number = -heapq.heappop(waiting)
+            parent = reach.parents[number]
+            if parent < 0:
+                self.starts.append(number)
+                continue
+            if parent not in self.epochs:
+                heapq.heappush(waiting, -parent)
+            self.epochs[parent] = self.epochs.get(parent, 0) | self.epochs[number]
+            self.after.setdefault(parent, []).append(number)
+
+    def spans(self, number: int, above: int) -> bool:
+        """Whether an object has what more than half of the epochs left that the one above it has."""
+        return self.epochs[number].bit_count() * 2 > self.epochs[above].bit_count()
+
+    def example(self, number: int) -> int:
+        while following := self.after.get(number):
+            # Not the latest, which a variable may hold on its own.
+            number = following[len(following) // 2]
+        return number
+
+
+def _first_of_chain(reach: Reach, way: tuple[int, ...]) -> int | None:
+    kind = type(reach.objects[way[-1]])
+    alike = [number for number in way if type(reach.objects[number]) is kind]
+    # The attributes of any object are a dictionary.
+    return alike[0] if len(alike) >= CHAIN and kind is not dict else None
+
 
 MOST_HOLDERS = 4
 # Of each leak: what the smallest of more hold is little.
@@ -26,8 +102,6 @@ EXPLAINED = 0.5
 # those are the latest.
 LEAST_EPOCHS = 1 / 3
 SAMPLED_TENSORS = 6
-
-Block = tuple[int, int, int]
 
 
 class Holder(NamedTuple):
@@ -87,113 +161,133 @@ class _Candidate(NamedTuple):
     is_bounded: bool  # a deque with a maxlen, which may not be full yet
 
 
+class _Leak:
+    """The blocks of one leak."""
+
+    def __init__(self, blocks: list[Block]) -> None:
+        self.sizes = {address: size for address, size, _ in blocks}
+        #: By address, the epoch as one bit. Where epochs are not known each block is one of its own.
+        self.births = {address: 1 << number for number, address in enumerate(sorted(self.sizes))}
+        if known := sorted({birth for _, _, birth in blocks if birth >= 0}):
+            bits = {birth: 1 << number for number, birth in enumerate(known)}
+            self.births = {address: bits.get(birth, bits[known[-1]]) for address, _, birth in blocks}
+        self.bytes = sum(self.sizes.values())
+
+    def bytes_of(self, addresses: Iterable[int]) -> int:
+        return sum(self.sizes[address] for address in addresses)
+
+    def epochs_of(self, addresses: Iterable[int]) -> int:
+        """As bits."""
+        return functools.reduce(operator.or_, (self.births[address] for address in addresses), 0)
+
+
 class _Search:
     def __init__(self, groups: list[list[Block]]) -> None:
-        self._groups = groups
-        self._extents = Extents(
-            Extent(address, size, number) for number, blocks in enumerate(groups) for address, size, _ in blocks
-        )
-        self._births = [_births(blocks) for blocks in groups]
-        self._sizes = [{address: size for address, size, _ in blocks} for blocks in groups]
+        self._leaks = [_Leak(blocks) for blocks in groups]
+        self._extents = Extents.of_groups(groups)
         self._reach = Reach()
         self._contents: dict[int, Contents] = {}
-        self._hooks: dict[str, set[str]] = {}
 
     def evidence(self) -> list[Evidence]:
-        self._reach.walk(of_program())
-        found = self._all()
-        if all(one.is_explained for one, blocks in zip(found, self._groups, strict=True) if blocks):
-            return found
-        self._reach.walk(of_libraries(live_tensors.objects()))
-        self._reach.enter_libraries()
-        found = self._all()
-        if all(one.is_explained for one, blocks in zip(found, self._groups, strict=True) if blocks):
-            return found
-        self._reach.walk(orphans.of(self._extents, self._reach))
+        reach = self._reach
+        reach.walk(roots.of_program())
+        by_program = self._all()
+        if self._explains_all(by_program):
+            return by_program
+        reach.walk(roots.of_libraries())
+        reach.enter_libraries()
+        by_all = self._all()
+        if self._explains_all(by_all):
+            return by_all
+        reach.walk(roots.of_orphans(self._extents, reach.objects, (reach.parents, reach.roots, *reach.roots)))
         return [
             before if before.is_explained else now._replace(is_nameless=True)
-            for before, now in zip(found, self._all(), strict=True)
+            for before, now in zip(by_all, self._all(), strict=True)
         ]
+
+    def _explains_all(self, evidence: list[Evidence]) -> bool:
+        return all(of_leak.is_explained for of_leak, leak in zip(evidence, self._leaks, strict=True) if leak.sizes)
 
     def _all(self) -> list[Evidence]:
         objects = self._reach.objects
-        contents = contents_of([(number, objects[number]) for number in self._reach.tensors], self._extents)
-        self._hooks = _hooks([objects[number] for number in self._reach.modules])
-        return [self._evidence_of(group, contents) for group in range(len(self._groups))]
+        contents = contents_of([objects[number] for number in self._reach.tensors], self._extents)
+        numbers = {id(objects[number]): number for number in self._reach.tensors}
+        hooks = _hooks([objects[number] for number in self._reach.modules])
+        return [self._evidence_of(leak, contents, numbers, hooks) for leak in self._leaks]
 
-    def _evidence_of(self, group: int, contents: Contents) -> Evidence:
-        sizes = self._sizes[group]
+    def _evidence_of(
+        self, leak: _Leak, contents: Contents, numbers: dict[int, int], hooks: dict[str, set[str]]
+    ) -> Evidence:
         births: dict[int, int] = {}
-        for address, number in contents.all():
-            if address in sizes:
-                births[number] = births.get(number, 0) | self._births[group][address]
+        for address, tensor in contents.all().items():
+            if address in leak.sizes:
+                number = numbers[id(tensor)]
+                births[number] = births.get(number, 0) | leak.births[address]
         if not births:
             return NOTHING
-        candidates = self._candidates(growers(self._reach, births), births)
-        holders, reached = self._chosen(group, candidates)
-        told = {holder.name for holder in holders}
-        direct = sum(size for address, size in sizes.items() if address in contents.owned)
-        saved = sum(size for address, size in sizes.items() if address not in contents.owned and address in reached)
+        candidates = self._candidates(gatherers(self._reach, births))
+        holders, reached = _chosen(leak, candidates)
+        chosen = {holder.name for holder in holders}
         names = {holder.name.name.removeprefix("self.").partition("[")[0] for holder in holders}
-        owned = [self._reach.objects[n] for a, n in contents.owned.items() if a in sizes][:SAMPLED_TENSORS]
-        made_by = {type(live_tensors.graph_of(tensor)).__name__ for tensor in owned}
+        owned = {address: tensor for address, tensor in contents.owned.items() if address in leak.sizes}
+        sampled = list(owned.values())[:SAMPLED_TENSORS]
+        made_by = {type(live_tensors.graph_of(tensor)).__name__ for tensor in sampled}
         return Evidence(
             holders,
-            saved > direct,
-            any(name.startswith(("CatBackward", "StackBackward")) for name in made_by),
-            [name for name, used in self._hooks.items() if names & used],
-            sum(sizes[address] for address in reached) / sum(sizes.values()),
-            tuple(one.name for one in candidates if one.name not in told),
+            is_in_graphs=leak.bytes_of(reached - owned.keys()) > leak.bytes_of(owned),
+            is_concatenated=any(name.startswith(("CatBackward", "StackBackward")) for name in made_by),
+            hooks=[name for name, used in hooks.items() if names & used],
+            share=leak.bytes_of(reached) / leak.bytes,
+            passed_over=tuple(candidate.name for candidate in candidates if candidate.name not in chosen),
         )
 
-    def _candidates(self, found: list[Grower], births: dict[int, int]) -> list[_Candidate]:
+    def _candidates(self, gathering: dict[int, int]) -> list[_Candidate]:
         """Those that gather, each name once: what hold the parts of a model has one name in words."""
-        named: dict[Name, list[Grower]] = {}
-        for one in found:
-            name = name_of(self._reach, one.number, one.example)
-            if name is not None:
-                named.setdefault(name, []).append(one)
+        named: dict[Name, list[int]] = {}
+        for number, example in gathering.items():
+            if (name := name_of(self._reach, number, example)) is not None:
+                named.setdefault(name, []).append(number)
         # The most common first.
         ranked = sorted(named.items(), key=lambda item: -len(item[1]))[: 4 * MOST_GATHERERS]
-        candidates = []
-        for name, ones in ranked:
-            contents = Contents.together([self._below(one.number) for one in ones])
-            is_bounded = all(_is_bounded(self._reach.objects[one.number]) for one in ones)
-            candidates.append(_Candidate(name, contents, min(one.number for one in ones), is_bounded))
-        return candidates
+        return [
+            _Candidate(
+                name,
+                Contents.together([self._below(number) for number in numbers]),
+                min(numbers),
+                all(_is_bounded(self._reach.objects[number]) for number in numbers),
+            )
+            for name, numbers in ranked
+        ]
 
     def _below(self, number: int) -> Contents:
         if number not in self._contents:
             self._contents[number] = contents_of(tensors_within(self._reach.objects[number]), self._extents)
         return self._contents[number]
 
-    def _chosen(self, group: int, candidates: list[_Candidate]) -> tuple[list[Holder], set[int]]:
-        """The fewest that hold most, and the addresses of what they hold."""
-        sizes, births = self._sizes[group], self._births[group]
-        epochs = _together(births.values())
-        left = [(one, {address for address, _ in one.contents.all() if address in sizes}) for one in candidates]
-        holders: list[Holder] = []
-        reached: set[int] = set()
-        total = sum(sizes.values())
-        while left and len(holders) < MOST_HOLDERS:
-            more = [sum(sizes[address] for address in held - reached) for _, held in left]
+
+def _chosen(leak: _Leak, candidates: list[_Candidate]) -> tuple[list[Holder], set[int]]:
+    """The fewest that hold most, and the addresses of what they hold."""
+    epochs = leak.epochs_of(leak.births).bit_count()
+    held = {candidate.number: leak.sizes.keys() & candidate.contents.all().keys() for candidate in candidates}
+    left = list(candidates)
+    holders: list[Holder] = []
+    reached: set[int] = set()
+    while left and len(holders) < MOST_HOLDERS:
+        more = {candidate.number: leak.bytes_of(held[candidate.number] - reached) for candidate in left}
+
+        def merit(candidate: _Candidate, more: dict[int, int] = more) -> tuple[bool, int, int]:
             # What has a bound may hold most while there are few: it comes after all that have none.
-            best = max(
-                range(len(left)),
-                key=lambda at: (
-                    more[at] >= LEAST_SHARE * total and not left[at][0].is_bounded,
-                    more[at],
-                    -left[at][0].number,
-                ),
-            )
-            candidate, held = left.pop(best)
-            if more[best] < LEAST_SHARE * total:
-                break
-            if not _gathers(_together(births[address] for address in held), epochs.bit_count()):
-                continue
-            reached |= held
-            holders.append(_holder(candidate, held, sizes, total))
-        return holders, reached
+            is_enough = more[candidate.number] >= LEAST_SHARE * leak.bytes
+            return is_enough and not candidate.is_bounded, more[candidate.number], -candidate.number
+
+        best = max(left, key=merit)
+        left = [candidate for candidate in left if candidate is not best]
+        if more[best.number] < LEAST_SHARE * leak.bytes:
+            break
+        if _gathers(leak.epochs_of(held[best.number]), epochs):
+            reached |= held[best.number]
+            holders.append(_holder(best, held[best.number], leak))
+    return holders, reached
 
 
 def _is_bounded(value: Any) -> bool:
@@ -206,43 +300,23 @@ def _gathers(held: int, epochs: int) -> bool:
     return held.bit_count() >= LEAST_EPOCHS * epochs and first * 2 < epochs
 
 
-def _holder(candidate: _Candidate, held: set[int], sizes: dict[int, int], total: int) -> Holder:
+def _holder(candidate: _Candidate, held: set[int], leak: _Leak) -> Holder:
     contents = candidate.contents
-    owned = [contents.tensors[contents.owned[address]] for address in held if address in contents.owned]
-    carriers = [
-        contents.tensors[number]
-        for number in {contents.saved[address] for address in held if address not in contents.owned}
-    ]
-    size = sum(sizes[address] for address in held)
-    of_graphs = sum(sizes[address] for address in held if address not in contents.owned)
+    owned = [contents.owned[address] for address in held if address in contents.owned]
+    in_graphs = [address for address in held if address not in contents.owned]
+    carriers = list({id(contents.saved[address]): contents.saved[address] for address in in_graphs}.values())
+    size = leak.bytes_of(held)
     # What most of it is in.
-    told = carriers if of_graphs > size - of_graphs else owned
+    tensors = carriers if 2 * leak.bytes_of(in_graphs) > size else owned
+    have_graph = any(live_tensors.graph_of(tensor) is not None for tensor in tensors)
     return Holder(
         candidate.name,
-        len(told),
+        len(tensors),
         size,
-        size / total,
-        bool(carriers)
-        or candidate.name.is_through_context
-        or any(live_tensors.graph_of(tensor) is not None for tensor in told),
-        all(live_tensors.is_plain(tensor) and tensor.numel() == 1 for tensor in told),
+        size / leak.bytes,
+        bool(carriers) or candidate.name.is_through_context or have_graph,
+        all(live_tensors.is_plain(tensor) and tensor.numel() == 1 for tensor in tensors),
     )
-
-
-def _births(blocks: list[Block]) -> dict[int, int]:
-    """By address, the epoch of birth as one bit. Where epochs are not known each block is one of its own."""
-    known = sorted({birth for _, _, birth in blocks if birth >= 0})
-    if not known:
-        return {address: 1 << number for number, (address, _, _) in enumerate(sorted(blocks))}
-    bits = {birth: 1 << number for number, birth in enumerate(known)}
-    return {address: bits.get(birth, bits[known[-1]]) for address, _, birth in blocks}
-
-
-def _together(bits: Any) -> int:
-    result = 0
-    for one in bits:
-        result |= one
-    return result
 
 
 def _hooks(modules: list[Any]) -> dict[str, set[str]]:

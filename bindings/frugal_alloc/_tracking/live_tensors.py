@@ -7,16 +7,21 @@ import functools
 import gc
 import operator
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from .._program.autograd import WalkLimit, saved_tensors
-
-# Of graphs as long as a leaking run, whose steps are alike: the latest of them say enough.
-MOST_NODES = 50_000
+# Of long graphs, which leak.
 MOST_SECONDS = 0.5
+# Of graphs as long as a leaking run, whose steps are alike: so many of the latest say enough.
+MOST_NODES = 50_000
+# To ask for the time takes up to 1.2 us, a node 3.
+_NODES_A_QUESTION = 16
 # From the context of an autograd.Function: its dictionary, a list in it, the tensors.
 CONTEXT_LEVELS = 4
+
+#: Address, bytes and epoch of birth; -1: that is not known.
+Block = tuple[int, int, int]
 
 
 class Extent(NamedTuple):
@@ -33,6 +38,10 @@ class Extents:
     def __init__(self, extents: Iterable[Extent]) -> None:
         self._extents = sorted(extents)
         self._addresses = [extent.address for extent in self._extents]
+
+    @classmethod
+    def of_groups(cls, groups: list[list[Block]]) -> Extents:
+        return cls(Extent(address, size, number) for number, blocks in enumerate(groups) for address, size, _ in blocks)
 
     def at(self, address: int) -> Extent | None:
         position = bisect.bisect_right(self._addresses, address) - 1
@@ -51,6 +60,10 @@ def is_tensor(value: Any) -> bool:
     """By its real type: asking an object for its class may run code of the program's."""
     kind = tensor_type()
     return kind is not None and issubclass(type(value), kind)
+
+
+def is_on(tensor: Any, gpu: int) -> bool:
+    return tensor.device.type == "cuda" and tensor.device.index == gpu
 
 
 def is_plain(tensor: Any) -> bool:
@@ -126,85 +139,102 @@ def without_torch_functions() -> Any:
     return torch._C.DisableTorchFunctionSubclass()
 
 
-class GraphMemory:
-    """Which blocks are saved in the graphs behind some tensors, and behind which."""
+@functools.cache
+def _saving_attributes(kind: type) -> tuple[str, ...]:
+    """Those of a class of nodes that hold what it saved."""
+    return tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
 
-    def __init__(self, roots: list[Any], extents: Extents) -> None:
-        self._extents = extents
-        #: Address of a block -> number of the first root whose graph saves it.
-        self.root_of_block: dict[int, int] = {}
+
+def saved_tensors(node: Any) -> list[Any]:
+    """The tensors that a node has saved as they are.
+
+    Unpacking anything else runs a hook that may compute it again or bring it back from the host, which needs memory.
+    """
+    found = []
+    for name in _saving_attributes(type(node)):
+        try:
+            values = getattr(node, name)
+        except RuntimeError:  # let go by a backward
+            continue
+        for saved in values if isinstance(values, (tuple, list)) else (values,):
+            if getattr(saved, "unpack_hook", True) is None and (data := getattr(saved, "data", None)) is not None:
+                found.append(data)
+    return found
+
+
+class Walk:
+    """A walk of graphs, which ends after MOST_NODES nodes, or so many seconds of work of the calling thread.
+
+    Not seconds of the clock: on a busy machine a thread may wait for as long as a walk takes, and what an error says
+    would depend on it.
+
+    Attributes:
+        seen: The nodes so far.
+        is_complete: False: there was more than could be looked at.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seen: set[Any] = set()
         self.is_complete = True
-        seen: set[Any] = set()
-        limit = WalkLimit(MOST_NODES, MOST_SECONDS)
-        for number, root in enumerate(roots):
-            self._walk(root.grad_fn, number, seen, limit)
+        self._until = time.thread_time() + seconds
 
-    def _walk(self, node: Any, number: int, seen: set[Any], limit: WalkLimit) -> None:
-        waiting = [node]
+    def behind(self, roots: Iterable[Any]) -> Iterator[Any]:
+        """The nodes that lead to the inputs of some, and these themselves, but for those that were seen before."""
+        waiting = [root for root in roots if root is not None]
         while waiting:
             node = waiting.pop()
-            if node is None or node in seen:
+            if node in self.seen:
                 continue
-            if limit.is_reached(len(seen)):
+            if self._is_over():
                 self.is_complete = False
                 return
-            seen.add(node)
-            for saved in (*saved_tensors(node), *kept_by_context(node)):
-                extent = self._extents.at(address_of(saved))
-                if extent is not None:
-                    self.root_of_block.setdefault(extent.address, number)
-            waiting.extend(following for following, _ in node.next_functions)
+            self.seen.add(node)
+            yield node
+            waiting.extend(following for following, _ in node.next_functions if following is not None)
+
+    def _is_over(self) -> bool:
+        count = len(self.seen)
+        return count >= MOST_NODES or (count % _NODES_A_QUESTION == 0 and time.thread_time() > self._until)
 
 
 class Contents(NamedTuple):
-    """Blocks by address, with the number of the tensor that holds each."""
+    """Blocks by address, with the tensor that holds each."""
 
-    owned: dict[int, int]  # the first tensor that lies there
-    saved: dict[int, int]  # the first one whose graph has saved it
-    tensors: dict[int, Any]  # those that are named in the others, by number
+    owned: dict[int, Any]  # the first tensor that lies there
+    saved: dict[int, Any]  # the first one whose graph has saved it
 
-    def all(self) -> Iterator[tuple[int, int]]:
+    def all(self) -> dict[int, Any]:
         """Each block once, its own tensor first."""
-        yield from self.owned.items()
-        for address, number in self.saved.items():
-            if address not in self.owned:
-                yield address, number
+        return {
+            **self.owned,
+            **{address: tensor for address, tensor in self.saved.items() if address not in self.owned},
+        }
 
     @staticmethod
     def together(parts: list[Contents]) -> Contents:
-        """Of several objects. Numbers are new."""
-        if len(parts) == 1:
-            return parts[0]
-        whole = Contents({}, {}, {})
-        for part in parts:
-            numbers = {old: len(whole.tensors) + new for new, old in enumerate(part.tensors)}
-            whole.tensors.update((numbers[old], tensor) for old, tensor in part.tensors.items())
-            for address, number in part.owned.items():
-                whole.owned.setdefault(address, numbers[number])
-            for address, number in part.saved.items():
-                whole.saved.setdefault(address, numbers[number])
-        return whole
+        """Of several objects; where two hold the same it is the first one's."""
+        owned: dict[int, Any] = {}
+        saved: dict[int, Any] = {}
+        for part in reversed(parts):
+            owned.update(part.owned)
+            saved.update(part.saved)
+        return Contents(owned, saved)
 
 
-def contents_of(tensors: Iterable[tuple[int, Any]], extents: Extents) -> Contents:
-    """What tensors hold, given with their numbers; where two hold the same it is the first one's."""
-    owned: dict[int, int] = {}
-    roots: list[tuple[int, Any]] = []
-    by_number = {}
-    for number, tensor in tensors:
-        extent = extents.at(address_of(tensor))
-        if extent is not None:
-            owned.setdefault(extent.address, number)
-        if graph_of(tensor) is not None:
-            roots.append((number, tensor))
-        if extent is not None or (roots and roots[-1][0] == number):
-            by_number[number] = tensor
-    graphs = GraphMemory([tensor for _, tensor in roots], extents)
-    saved = {address: roots[position][0] for address, position in graphs.root_of_block.items()}
-    used = {*owned.values(), *saved.values()}
-    return Contents(owned, saved, {number: tensor for number, tensor in by_number.items() if number in used})
-
-
-def objects() -> list[Any]:
-    """All that Python's garbage collector knows of; to be let go soon."""
-    return gc.get_objects()
+def contents_of(tensors: Iterable[Any], extents: Extents) -> Contents:
+    """What tensors hold; where two hold the same it is the first one's."""
+    owned: dict[int, Any] = {}
+    saved: dict[int, Any] = {}
+    roots = []
+    for tensor in tensors:
+        if (extent := extents.at(address_of(tensor))) is not None:
+            owned.setdefault(extent.address, tensor)
+        if (node := graph_of(tensor)) is not None:
+            roots.append((node, tensor))
+    walk = Walk(MOST_SECONDS)
+    for root, tensor in roots:
+        for node in walk.behind([root]):
+            for kept in (*saved_tensors(node), *kept_by_context(node)):
+                if (extent := extents.at(address_of(kept))) is not None:
+                    saved.setdefault(extent.address, tensor)
+    return Contents(owned, saved)

@@ -1,13 +1,58 @@
-"""Which verdicts matter: those whose growth would fill the rest of the GPU within as long as anybody trains."""
+"""Which verdicts are one leak, told together, and which matter: those whose growth would fill the rest of the GPU
+within as long as anybody trains."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .causes import Cause, Verdict, grouped
-
+Verdict = dict[str, Any]
+# Nothing that is inferred from some epochs is certain.
+MOST_CONFIDENCE = 0.99
 MOST_EPOCHS = 10_000
 MOST_STEPS = 1_000_000
+
+
+class Cause(list[Verdict]):
+    """The verdicts of one leak, all on one GPU, the largest first."""
+
+    @property
+    def kind(self) -> str:
+        return self[0]["kind"]
+
+    @property
+    def bytes_per_epoch(self) -> float:
+        return sum(verdict["bytes_per_epoch"] for verdict in self)
+
+    @property
+    def bytes(self) -> int:
+        return sum(verdict["bytes"] for verdict in self)
+
+    @property
+    def unit(self) -> str:
+        """By which it grows: where nothing tells epochs, as in TensorFlow's logs, each step counts as one."""
+        return "step" if self[0]["bytes_per_epoch"] == self[0]["bytes_per_step"] else "epoch"
+
+
+def grouped(verdicts: list[Verdict]) -> list[Cause]:
+    """Verdicts that are parts of one leak: the lines of a graph that one variable holds, or where that is not known,
+    those of one phase that one remedy mends. All of a cause are on one GPU."""
+    causes: dict[tuple, Cause] = {}
+    for number, verdict in enumerate(verdicts):
+        key: tuple = (number,)
+        if verdict["held_by"]:
+            holder = verdict["held_by"][0]
+            key = (verdict["kind"] == "suspect", verdict["pattern"], holder["what"], holder["line"])
+        elif verdict["pattern"]:
+            key = (verdict["kind"], verdict["pattern"], verdict["phase"], verdict["advice"])
+        causes.setdefault((verdict["gpu"], key), Cause()).append(verdict)
+    return list(causes.values())
+
+
+def material_and_small(verdicts: list[Verdict]) -> tuple[list[Cause], list[Cause]]:
+    """The causes that matter, and those that are only counted and told last."""
+    material = [verdict for verdict in verdicts if verdict["material"]]
+    small = [verdict for verdict in verdicts if not verdict["material"]]
+    return grouped(material), grouped(small)
 
 
 def room(gpu: dict[str, Any]) -> int | None:
@@ -33,18 +78,15 @@ def of(verdicts: list[Verdict], gpus: list[dict[str, Any]]) -> list[bool]:
     rooms = _rooms(gpus)
     taken: dict[int, tuple[float, float]] = {}
     small: set[int] = set()
-    for cause in sorted(grouped(verdicts), key=_rate):
+    for cause in sorted(grouped(verdicts), key=lambda cause: cause.bytes_per_epoch):
         gpu = cause[0]["gpu"]
         per_epoch, per_step = taken.get(gpu, (0.0, 0.0))
-        together = per_epoch + _rate(cause), per_step + sum(one["bytes_per_step"] or 0 for one in cause)
-        if all(one["bytes_per_epoch"] > 0 for one in cause) and _lasts(rooms.get(gpu), *together):
+        per_step += sum(verdict["bytes_per_step"] or 0 for verdict in cause)
+        together = per_epoch + cause.bytes_per_epoch, per_step
+        if all(verdict["bytes_per_epoch"] > 0 for verdict in cause) and _lasts(rooms.get(gpu), *together):
             taken[gpu] = together
-            small.update(id(one) for one in cause)
+            small.update(map(id, cause))
     return [id(verdict) not in small for verdict in verdicts]
-
-
-def _rate(cause: Cause) -> float:
-    return sum(one["bytes_per_epoch"] for one in cause)
 
 
 def _rooms(gpus: list[dict[str, Any]]) -> dict[int, int | None]:

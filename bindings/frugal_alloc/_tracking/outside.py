@@ -6,9 +6,10 @@ graphs live.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from .._common.trend import TREND_CONFIDENCE, median_slope, rank_confidence
+from .._native.epochs import Finding
 
 if TYPE_CHECKING:
     from .._native import Library
@@ -17,17 +18,8 @@ LEAST_BOUNDARIES = 6
 MOST_BOUNDARIES = 16
 # Less than this from one end of an epoch to the next is a driver's own affair.
 LEAST_GROWTH_BYTES = 1 << 20
-
-
-class OutsideGrowth(NamedTuple):
-    """How the memory outside, or of the pools, moved over the ends of the latest epochs."""
-
-    gpu: int
-    is_pools: bool
-    bytes: int  # now, more than at the first of them
-    boundaries: int
-    bytes_per_step: float  # of what look() was told
-    confidence: float
+# Of the findings: no line has made it.
+NO_SITE = 0
 
 
 class Outside:
@@ -57,9 +49,12 @@ class Outside:
         history = self._history.get((gpu, False))
         return max(0, amount - history[0][1]) if history else 0
 
-    def found(self) -> list[OutsideGrowth]:
-        """The GPUs on which it keeps growing."""
-        found = []
+    def found(self, steps_per_epoch: float = 1.0) -> list[Finding]:
+        """The GPUs on which it keeps growing: of kind "outside", or, where it is of the pools, "growing".
+
+        Their bytes are what is there now, more than at the first of the latest ends, which are the finding's epochs.
+        """
+        findings = []
         for (gpu, is_pools), history in self._history.items():
             if len(history) < LEAST_BOUNDARIES:
                 continue
@@ -69,53 +64,30 @@ class Outside:
             # It must still go on: a library that has filled its buffers is done.
             is_rising = amounts[-1] > amounts[-1 - LEAST_BOUNDARIES // 2]
             if confidence >= TREND_CONFIDENCE and grown >= LEAST_GROWTH_BYTES * len(history) and is_rising:
-                rate = median_slope(amounts, steps)
-                found.append(OutsideGrowth(gpu, is_pools, grown, len(history), rate, confidence))
-        return found
-
-
-def now(gpu: int) -> int | None:
-    """Bytes in use on a GPU that neither PyTorch's allocator nor ours holds; None where CUDA cannot tell."""
-    import torch
-
-    if not torch.cuda.is_initialized():
-        return None
-    try:
-        return _beyond(gpu, _reserved(gpu))
-    except (RuntimeError, AssertionError):
-        return None
+                kind = "growing" if is_pools else "outside"
+                rate = median_slope(amounts, steps) * steps_per_epoch
+                findings.append(Finding(kind, gpu, NO_SITE, grown, 0, len(history), rate, confidence, 0))
+        return findings
 
 
 def amounts(gpu: int, library: Library) -> tuple[int | None, int | None]:
-    """What :func:`now` says, and the bytes of a GPU in the hands of PyTorch's own allocator: graphs' and MemPools', and
-    tensors older than ours. The driver and PyTorch's allocator are asked once for both."""
-    import torch
-
-    if not torch.cuda.is_initialized():
-        return None, None
-    reserved = _reserved(gpu)
-    return _beyond(gpu, reserved), max(0, reserved - library.stats(gpu)["reserved_bytes"])
-
-
-def _beyond(gpu: int, reserved: int) -> int | None:
-    """Bytes in use beyond those that PyTorch's allocator and ours have reserved.
+    """Bytes in use on a GPU that neither PyTorch's allocator nor ours holds, None where CUDA cannot tell; and those in
+    the hands of PyTorch's own allocator: graphs' and MemPools', and tensors older than ours.
 
     Where the memory is the host's, CUDA cannot tell: files that the kernel keeps as long as nobody wants the room count
     as in use there.
     """
     import torch
 
+    if not torch.cuda.is_initialized():
+        return None, None
+    # What memory_reserved() returns, which flattens all statistics for it, in some 100 us.
+    reserved = torch.cuda.memory.memory_stats_as_nested_dict(gpu)["reserved_bytes"]["all"]["current"]
+    of_pools = max(0, reserved - library.stats(gpu)["reserved_bytes"])
     try:
         if torch.cuda.get_device_properties(gpu).is_integrated:
-            return None
+            return None, of_pools
         free, total = torch.cuda.mem_get_info(gpu)
     except (RuntimeError, AssertionError):
-        return None
-    return max(0, total - free - reserved)
-
-
-def _reserved(gpu: int) -> int:
-    """What torch.cuda.memory_reserved() returns, which flattens all statistics for it, in some 100 us."""
-    import torch
-
-    return torch.cuda.memory.memory_stats_as_nested_dict(gpu)["reserved_bytes"]["all"]["current"]
+        return None, of_pools
+    return max(0, total - free - reserved), of_pools

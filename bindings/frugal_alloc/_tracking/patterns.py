@@ -6,22 +6,39 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .._native.sites import Frame, Site
+from .._native.sites import Frame
+from .._program import code_lines
 from . import source_flow
+from .accusations import Accusation
 from .holders import Evidence, Holder
 from .names import Name
+from .outside import NO_SITE
 
 
 class Leak(NamedTuple):
     """What is known of one leak."""
 
-    kind: str  # of the verdict
-    site: Site
+    accusation: Accusation
     frames: tuple[Frame, ...]  # its whole stack, innermost first; of the forward where a backward allocated
-    code: str  # the user's line
-    where: str  # that line, as "train.py:12"; the phase where no line is known; "": nor a phase
     evidence: Evidence
-    was_trained: bool = False  # it is of models that were trained, or their gradients; not an optimizer's state
+    was_trained: bool  # it is of models that were trained, or their gradients; not an optimizer's state
+
+    @property
+    def kind(self) -> str:
+        """Of the verdict."""
+        return self.accusation.kind
+
+    @property
+    def code(self) -> str:
+        """The user's line; "" where it is not known."""
+        frame = self.accusation.frame
+        return code_lines.source(frame.file, frame.line) if frame else ""
+
+    @property
+    def where(self) -> str:
+        """That line, as "train.py:12"; the phase where no line is known; "": nor a phase."""
+        frame = self.accusation.frame
+        return code_lines.written(frame.file, frame.line) if frame else self.accusation.site.phase
 
     @property
     def is_held(self) -> bool:
@@ -100,15 +117,6 @@ def _is_made_anew(leak: Leak) -> bool:
     return True
 
 
-def _is_log_of_numbers(leak: Leak) -> bool:
-    """Losses that are logged as tensors, without their graphs: a few hundred bytes each."""
-    return leak.holder.is_scalar and not leak.has_graph and leak.kind in ("leak", "suspect")
-
-
-def _is_metric(leak: Leak) -> bool:
-    return _has_file(leak, "torchmetrics") or leak.holder.name.holder.lower().endswith("metric")
-
-
 def _is_ensemble(leak: Leak) -> bool:
     """Models that were trained and are used since, as by boosting: told from models that are merely kept."""
     name = leak.holder.name
@@ -138,7 +146,7 @@ def _is_concatenation(leak: Leak) -> bool:
 
 
 def _is_evaluation(leak: Leak) -> bool:
-    names = [leak.site.phase, *(frame.function for frame in leak.frames)]
+    names = [leak.accusation.site.phase, *(frame.function for frame in leak.frames)]
     return leak.has_graph and any(_EVALUATION.search(name.lower()) for name in names)
 
 
@@ -157,6 +165,18 @@ def _is_of_models(leak: Leak) -> bool:
 
 
 RULES = (
+    Rule(
+        "outside",
+        lambda leak: leak.kind == "outside",
+        "neither PyTorch nor frugal_alloc holds it: look with nvidia-smi for another process on this GPU, else for a "
+        "library with an allocator of its own (NCCL, CuPy, DALI, TensorRT) that is used anew each time",
+    ),
+    Rule(
+        "cuda_graph_per_shape",
+        lambda leak: leak.kind == "growing" and leak.accusation.site.number == NO_SITE,
+        "PyTorch's private pools grow, those of CUDA graphs and MemPools: capture graphs for a few padded shapes "
+        "instead of each, give them one pool (pool=first.pool()), and let old graphs go",
+    ),
     Rule(
         "reference_cycle",
         lambda leak: leak.kind == "cycle",
@@ -188,8 +208,8 @@ RULES = (
         "ctx: use ctx.save_for_backward(), which knows of outputs",
     ),
     Rule(
-        "scalars_kept",
-        _is_log_of_numbers,
+        "scalars_kept",  # losses that are logged as tensors, without their graphs: a few hundred bytes each
+        lambda leak: leak.holder.is_scalar and not leak.has_graph and leak.kind in ("leak", "suspect"),
         "{holder} keeps single numbers on the GPU, which is harmless",
         is_benign=True,
     ),
@@ -201,7 +221,7 @@ RULES = (
     ),
     Rule(
         "metric_state",
-        _is_metric,
+        lambda leak: _has_file(leak, "torchmetrics") or leak.holder.name.holder.lower().endswith("metric"),
         "{holder}: a metric gathers states on the GPU; call its reset() after each epoch",
     ),
     Rule(
@@ -314,16 +334,4 @@ RULES = (
         "no Python variable was found that holds it: look for what is made at this line and kept in a C++ "
         "extension, a graph, or an object without attributes",
     ),
-)
-
-# Of memory for which there is no line: verdicts' own rules decide these.
-OUTSIDE = Pattern(
-    "outside",
-    "neither PyTorch nor frugal_alloc holds it: look with nvidia-smi for another process on this GPU, else for a "
-    "library with an allocator of its own (NCCL, CuPy, DALI, TensorRT) that is used anew each time",
-)
-POOLS = Pattern(
-    "cuda_graph_per_shape",
-    "PyTorch's private pools grow, those of CUDA graphs and MemPools: capture graphs for a few padded shapes instead "
-    "of each, give them one pool (pool=first.pool()), and let old graphs go",
 )

@@ -109,11 +109,11 @@ class Reach:
         return self.roots[-1 - self.parents[number]]
 
 
-def tensors_within(value: Any) -> list[tuple[int, Any]]:
-    """The tensors that one object reaches, numbered, the nearest first."""
+def tensors_within(value: Any) -> list[Any]:
+    """The tensors that one object reaches, the nearest first."""
     reach = Reach(MOST_WITHIN)
     reach.walk([Root("object", "", value, None, "", True)])
-    return [(number, reach.objects[number]) for number in reach.tensors]
+    return [reach.objects[number] for number in reach.tensors]
 
 
 def _is_walked(value: Any) -> bool:

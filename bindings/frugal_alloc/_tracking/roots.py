@@ -1,8 +1,10 @@
-"""Where a program's names are: its modules, the functions that run, and what is set for the context."""
+"""Where a program's names are: its modules, the functions that run, and what is set for the context; and where a walk
+begins to what no name reaches."""
 
 from __future__ import annotations
 
 import contextvars
+import gc
 import sys
 import types
 from collections.abc import Iterable, Iterator
@@ -10,7 +12,8 @@ from typing import Any, NamedTuple
 
 from .._program.frame_variables import variables
 from .._program.users_code import is_ours, is_users
-from . import raw_objects
+from . import live_tensors, raw_objects
+from .live_tensors import Extents
 
 # They name nothing but themselves.
 _PLAIN = (types.ModuleType, str, bytes, int, float, bool, type(None))
@@ -18,11 +21,16 @@ _PLAIN = (types.ModuleType, str, bytes, int, float, bool, type(None))
 #: Functions that wait, with what the names of their attributes begin with.
 WAITING = {types.GeneratorType: "gi", types.CoroutineType: "cr", types.AsyncGeneratorType: "ag"}
 
+# Of those that no name reaches, enough to find all that hold them alike; and from a tensor to what nothing refers to.
+MOST_TENSORS = 2_000
+MOST_LEVELS = 6
+_CONTAINERS = (list, tuple, set, frozenset, dict, types.CellType)
+
 
 class Root(NamedTuple):
     """A name, and what it refers to."""
 
-    kind: str  # "variable", of a module or of a function that runs; "context variable", "generator"
+    kind: str  # "variable", of a module or of a function that runs; "context variable", "generator", "object"
     name: str
     value: Any
     file: str | None
@@ -36,28 +44,24 @@ def of_program() -> list[Root]:
     Modules come first: what they hold stays. Then functions, the outermost first, since what an inner one was handed
     is another's.
     """
-    found = [root for module in _modules() for root in _of_module(module, are_users=True)]
-    found += _of_frames(are_users=True)
-    for variable, value in contextvars.copy_context().items():
-        found.append(Root("context variable", variable.name, value, None, "", True))
-    return found
+    context = contextvars.copy_context().items()
+    return [
+        *_of_modules(are_users=True),
+        *_of_frames(are_users=True),
+        *(Root("context variable", variable.name, value, None, "", True) for variable, value in context),
+    ]
 
 
-def of_libraries(objects: Iterable[Any]) -> list[Root]:
-    """What libraries call by a name, and functions that wait: generators and coroutines.
-
-    Args:
-        objects: All that Python's collector knows.
-    """
-    found = _of_frames(are_users=False)
+def of_libraries() -> list[Root]:
+    """What libraries call by a name, and functions that wait: generators and coroutines."""
     # A class may have a comparison of its own.
     waiting = set(map(id, WAITING))
-    for value in objects:
+    generators = []
+    for value in gc.get_objects():
         if id(type(value)) in waiting:
             code = code_of_waiting(value)
-            found.append(Root("generator", code.co_name, value, code.co_filename, "", is_users(code.co_filename)))
-    found += [root for module in _modules() for root in _of_module(module, are_users=False)]
-    return found
+            generators.append(Root("generator", code.co_name, value, code.co_filename, "", is_users(code.co_filename)))
+    return [*_of_frames(are_users=False), *generators, *_of_modules(are_users=False)]
 
 
 def code_of_waiting(generator: Any) -> types.CodeType:
@@ -74,17 +78,23 @@ def _modules() -> list[types.ModuleType]:
     return [module for module in list(sys.modules.values()) if issubclass(type(module), types.ModuleType)]
 
 
-def _of_module(module: types.ModuleType, are_users: bool) -> Iterator[Root]:
-    """The variables of a module if it is the program's, or if it is a library's."""
-    namespace = raw_objects.dictionary_of(module) or {}
-    file, module_name = namespace.get("__file__"), namespace.get("__name__")
-    file = file if isinstance(file, str) else None
-    is_programs = module_name == "__main__" or is_users(file)
-    if is_programs != are_users or (file is not None and is_ours(file)):
-        return
-    for name, value in raw_objects.items_of(namespace):
-        if isinstance(name, str) and not name.startswith("__") and not issubclass(type(value), _PLAIN):
-            yield Root("variable", name, value, file, "<module>", are_users)
+def _of_modules(are_users: bool) -> Iterator[Root]:
+    """The variables of the program's modules, or of those of libraries."""
+    for module in _modules():
+        namespace = raw_objects.dictionary_of(module) or {}
+        file = namespace.get("__file__")
+        file = file if isinstance(file, str) else None
+        is_programs = namespace.get("__name__") == "__main__" or is_users(file)
+        if is_programs == are_users and not is_ours(file):
+            yield from _named(raw_objects.items_of(namespace), file, "<module>", are_users)
+
+
+def _named(variables: Iterable[tuple[Any, Any]], file: str | None, function: str, are_users: bool) -> list[Root]:
+    return [
+        Root("variable", name, value, file, function, are_users)
+        for name, value in variables
+        if isinstance(name, str) and not name.startswith("__") and not issubclass(type(value), _PLAIN)
+    ]
 
 
 def _of_frames(are_users: bool) -> list[Root]:
@@ -101,14 +111,47 @@ def _of_frames(are_users: bool) -> list[Root]:
             # A module's own are there already; what exec() runs may have variables of its own.
             is_wanted = is_wanted and (code.co_name != "<module>" or id(frame.f_globals) not in namespaces)
             values = variables(frame, callee=values) if is_wanted else {}
-            of_thread.append(
-                [
-                    Root("variable", name, value, code.co_filename, code.co_name, are_users)
-                    for name, value in values.items()
-                    if not name.startswith("__") and not issubclass(type(value), _PLAIN)
-                ]
-            )
+            of_thread.append(_named(values.items(), code.co_filename, code.co_name, are_users))
             frame = frame.f_back
         for roots in reversed(of_thread):
             found += roots
     return found
+
+
+def of_orphans(extents: Extents, reached: list[Any], ours: Iterable[Any]) -> list[Root]:
+    """The outermost objects that lead to leaked tensors that no name reaches: objects that only C++ refers to, or that
+    refer only to each other.
+
+    Args:
+        extents: Of the leaks.
+        reached: All that names reach.
+        ours: What else refers to tensors for the search's sake.
+
+    Returns:
+        A root of the kind "object" for each, by the name of its class.
+    """
+    known = set(map(id, reached))
+    objects = gc.get_objects()
+    level: list[Any] = [
+        value
+        for value in objects
+        if live_tensors.is_tensor(value) and id(value) not in known and extents.at(live_tensors.address_of(value))
+    ][:MOST_TENSORS]
+    leave_out = {id(objects), id(known), id(reached), *map(id, ours), *map(id, level)}
+    orphans: list[Any] = []
+    for _ in range(MOST_LEVELS):
+        leave_out.add(id(level))
+        referrers = [value for value in gc.get_referrers(*level) if _may_hold(value, leave_out)] if level else []
+        leave_out.update((id(referrers), *map(id, referrers)))
+        # What has a class of its own says who holds.
+        orphans += [value for value in referrers if not issubclass(type(value), _CONTAINERS)]
+        level = [value for value in referrers if issubclass(type(value), _CONTAINERS)]
+    return [
+        Root("object", raw_objects.name_of(kind), value, raw_objects.file_of_class(kind), "", False)
+        for value in orphans
+        for kind in (type(value),)
+    ]
+
+
+def _may_hold(value: Any, leave_out: set[int]) -> bool:
+    return id(value) not in leave_out and not issubclass(type(value), (types.FrameType, types.ModuleType))

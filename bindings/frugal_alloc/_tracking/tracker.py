@@ -10,17 +10,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import _interruptions
-from . import phases, suppressions
-from .batches import BatchPeaks, size_of
+from . import declarations
+from .accusations import Witnesses
 from .cycles import Cycles
+from .declarations import Suppression
 from .epochs import Epochs
-from .loaders import LoaderWatch
 from .outside import Outside
-from .steps import StepCounter
-from .suppressions import Suppression
-from .timeline import Timeline
+from .timeline import BatchPeaks, Timeline, size_of
 from .trained import Trained
-from .witnesses import Witnesses
+from .training import LoaderWatch, StepCounter
 
 if TYPE_CHECKING:
     from .._native import Library
@@ -95,7 +93,7 @@ class Tracker:
             FrugalAllocError: the file cannot be read, or a line of it is none.
         """
         if path != self._suppressions_file:
-            self.suppressions = suppressions.read(path)
+            self.suppressions = declarations.read_suppressions(path)
             self._suppressions_file = path
 
     # --- What _program.loop tells.
@@ -193,7 +191,7 @@ class Tracker:
         self.outside.look(self.steps.count or self.epochs.ended + 1)
 
     def _add_point(self) -> int:
-        return self.timeline.note(self.epochs.steps, self.epochs.ended, phases.current())
+        return self.timeline.note(self.epochs.steps, self.epochs.ended, declarations.current())
 
 
 def is_worker() -> bool:

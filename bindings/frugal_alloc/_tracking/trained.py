@@ -12,13 +12,14 @@ import weakref
 from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 
-from .._program.model_parts import gradients_of, parameters_of, parts_of, tensors_in_state
 from . import live_tensors
-from .live_tensors import Extent, Extents
-from .steps import ABANDONED_AFTER
+from .live_tensors import Block, Extents
+from .training import ABANDONED_AFTER
 
 IS_TRAINED = "is trained"
 WAS_TRAINED = "was trained"
+# An optimizer's state is a dictionary by parameter of dictionaries of tensors, and L-BFGS's of lists of them.
+_DEEPEST_STATE = 4
 # Of the bytes of a finding; the rest may be a buffer that is replaced meanwhile.
 LEAST_PART = 0.9
 
@@ -61,17 +62,15 @@ class Trained:
             self._ever.update(dict.fromkeys(parameters_of(optimizer)))
         self._rhythms[id(optimizer)] = Rhythm(weakref.ref(optimizer), self._steps, gap, size)
 
-    def standings(self, groups: list[list[tuple[int, int, int]]]) -> list[str]:
-        """Of each group of blocks, given as (address, bytes, epoch of birth), whether it is memory of what is being
-        trained (IS_TRAINED), or of that and of models and gradients of what was before (WAS_TRAINED); else "".
+    def standings(self, groups: list[list[Block]]) -> list[str]:
+        """Of each group of blocks whether it is memory of what is being trained (IS_TRAINED), or of that and of models
+        and gradients of what was before (WAS_TRAINED); else "".
 
         Looks at every object of Python's; keeps none of them.
         """
         if not self._rhythms or not any(groups):
             return [""] * len(groups)
-        extents = Extents(
-            Extent(address, size, number) for number, blocks in enumerate(groups) for address, size, _ in blocks
-        )
+        extents = Extents.of_groups(groups)
         with live_tensors.without_torch_functions():
             now = _found_at(extents, self._now_trained(self._stepping(), extents))
             before = _found_at(extents, _with_gradients(list(self._ever)))
@@ -88,11 +87,11 @@ class Trained:
 
     def _now_trained(self, optimizers: list[Any], extents: Extents) -> Iterator[Any]:
         """The tensors of what optimizers train, but for what nothing can use."""
-        trained = {id(parameter): parameter for one in optimizers for parameter in parameters_of(one)}
+        trained = {id(parameter): parameter for optimizer in optimizers for parameter in parameters_of(optimizer)}
         # A model whose new parts are trained while the old ones are frozen is one that grows.
         of_models = {id(parameter): parameter for parameter in _of_same_models(trained)}
         alone = [parameter for number, parameter in trained.items() if number not in of_models]
-        wanted = [one for one in alone if extents.at(live_tensors.address_of(one)) is not None]
+        wanted = [parameter for parameter in alone if extents.at(live_tensors.address_of(parameter)) is not None]
         useless = _held_by_optimizers_only(wanted, [trained, alone])
         for optimizer in optimizers:
             for parameter, state in list(optimizer.state.items()):
@@ -100,11 +99,11 @@ class Trained:
                     yield from tensors_in_state(state)
         # A buffer may be a parameter that no optimizer has, too.
         kept = [
-            one
-            for one in of_models.values()
-            if id(one) in trained or one in self._ever or (one.is_leaf and one.grad is not None)
+            parameter
+            for number, parameter in of_models.items()
+            if number in trained or parameter in self._ever or (parameter.is_leaf and parameter.grad is not None)
         ]
-        yield from _with_gradients(kept + [one for one in alone if id(one) not in useless])
+        yield from _with_gradients(kept + [parameter for parameter in alone if id(parameter) not in useless])
 
     def _stepping(self) -> list[Any]:
         found = []
@@ -140,7 +139,7 @@ def _held_by_optimizers_only(parameters: list[Any], known: list[Any]) -> set[int
         return set()
     wanted = {id(parameter): parameter for parameter in parameters}
     ours = {id(parameters), id(wanted), *map(id, known)}
-    for optimizer in live_tensors.objects():
+    for optimizer in gc.get_objects():
         if issubclass(type(optimizer), torch.optim.Optimizer):
             ours.add(id(optimizer.state))
             ours.update(id(group["params"]) for group in optimizer.param_groups)
@@ -155,12 +154,12 @@ def _of_same_models(trained: dict[int, Any]) -> Iterator[Any]:
     """The parameters of all modules that have a trained one, themselves or in a module within."""
     import torch
 
-    modules = [candidate for candidate in live_tensors.objects() if issubclass(type(candidate), torch.nn.Module)]
+    modules = [candidate for candidate in gc.get_objects() if issubclass(type(candidate), torch.nn.Module)]
     parents: dict[int, list[Any]] = {}
     for module in modules:
         for child in parts_of(module, "_modules"):
             parents.setdefault(id(child), []).append(module)
-    waiting = [module for module in modules if any(id(one) in trained for one in parts_of(module, "_parameters"))]
+    waiting = [module for module in modules if any(id(part) in trained for part in parts_of(module, "_parameters"))]
     above: dict[int, Any] = {}
     while waiting:
         module = waiting.pop()
@@ -178,3 +177,33 @@ def _parameters_below(modules: Iterable[Any]) -> Iterator[Any]:
             seen.add(id(module))
             yield from parts_of(module, "_parameters")
             waiting.extend(parts_of(module, "_modules"))
+
+
+def parameters_of(optimizer: Any) -> list[Any]:
+    """All that it trains."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def gradients_of(parameters: Iterable[Any]) -> Iterator[Any]:
+    """Of frozen ones, too, which keep what they had."""
+    import torch
+
+    for parameter in parameters:
+        if isinstance(parameter, torch.Tensor) and parameter.is_leaf and parameter.grad is not None:
+            yield parameter.grad
+
+
+def tensors_in_state(state: Any, depth: int = _DEEPEST_STATE) -> Iterator[Any]:
+    """Those in an optimizer's state, or in a part of it."""
+    import torch
+
+    if issubclass(type(state), torch.Tensor):
+        yield state
+    elif depth and isinstance(state, (dict, list, tuple)):
+        for part in list(state.values()) if isinstance(state, dict) else state:
+            yield from tensors_in_state(part, depth - 1)
+
+
+def parts_of(module: Any, kind: str) -> list[Any]:
+    """What a module has of the kind "_parameters", "_buffers" or "_modules"."""
+    return [part for part in (module.__dict__.get(kind) or {}).values() if part is not None]

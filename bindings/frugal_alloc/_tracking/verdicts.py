@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .._common.messages import format_bytes
 from .._native import Library
-from .._native.sites import Frame, Site
-from .._program import code_lines
-from . import accusations, expectations, holders, materiality, patterns
+from .._native.epochs import Finding
+from .._native.sites import Site
+from . import accusations, declarations, holders, materiality, patterns, users_lines
 from .accusations import Accusation, Line
-from .causes import MOST_CONFIDENCE
-from .outside import OutsideGrowth
+from .materiality import MOST_CONFIDENCE
+from .outside import NO_SITE
+from .patterns import Leak
 from .tracker import Tracker
 from .trained import IS_TRAINED, WAS_TRAINED
-from .users_lines import of_site, stack_of, text_of
 
 # More are parts of the same.
 MOST_VERDICTS = 50
 
 
-class Verdict(NamedTuple):
-    """A row of the document but for its stack, which is still in frames."""
-
-    row: dict[str, Any]
-    frames: tuple[Frame, ...]
-
-
 class Judgement(NamedTuple):
-    verdicts: list[Verdict]
+    """Of all that was accused: rows of the document, each "stack" still in frames; and the GPUs' rows, by which it was
+    judged."""
+
+    gpus: list[dict[str, Any]]
+    verdicts: list[dict[str, Any]]
     silenced: int
     notes: list[str]
 
@@ -44,29 +40,27 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]], search
         searches: Whether to look for who holds what leaks, which takes tenths of a second; else only who was seen
             holding it before counts.
     """
-    accused, kept_after, notes = _without_trained(
-        library, accusations.find(library, tracker.cycles, tracker.epochs), tracker
-    )
-    kept = [one for one in accused if not expectations.is_silenced(one.kind, one.code_line, tracker.suppressions)]
-    growths = tracker.outside.found()
-    told = [one for one in growths if not expectations.is_silenced(_kind(one), None, tracker.suppressions)]
-    silenced = len(accused) - len(kept) + len(growths) - len(told)
-    evidence = tracker.witnesses.of(kept) if searches else tracker.witnesses.remembered(kept)
-    rates = _rates(kept, told, tracker)
-    verdicts = []
-    for accusation, held in zip(kept, evidence, strict=False):
-        place = _Place.of(library, accusation.site)
-        pattern = patterns.recognise(_leak(accusation, place, held, accusation.line in kept_after))
+    of_lines = accusations.find(library, tracker.cycles, tracker.epochs)
+    accused, kept_after, notes = _without_trained(library, of_lines, tracker)
+    of_gpus = _of_gpus(tracker)
+    audible, audible_of_gpus = (_audible(part, tracker) for part in (accused, of_gpus))
+    silenced = len(accused) - len(audible) + len(of_gpus) - len(audible_of_gpus)
+    evidence = tracker.witnesses.of(audible) if searches else tracker.witnesses.remembered(audible)
+    audible += audible_of_gpus
+    evidence += [holders.NOTHING] * len(audible_of_gpus)
+    rates = _rates(audible)
+    rows = []
+    for accusation, held in zip(audible, evidence, strict=True):
+        stack = users_lines.stack_of(library, accusation.site)
+        leak = Leak(accusation, stack, held, accusation.line in kept_after)
+        pattern = patterns.recognise(leak)
         if pattern.is_benign:
             notes.append(pattern.advice)
             continue
-        left = _time_left(accusation.kind, accusation.gpu, rates, gpus, tracker)
-        verdicts.append(_verdict(accusation, place, held, pattern, left))
-    verdicts += [_outside_verdict(growth, rates, gpus, tracker) for growth in told]
-    for verdict, is_material in zip(verdicts, materiality.of([one.row for one in verdicts], gpus), strict=True):
-        verdict.row["material"] = is_material
-    verdicts.sort(key=lambda verdict: _order(verdict.row))
-    return Judgement(verdicts[:MOST_VERDICTS], silenced, notes)
+        rows.append(_row(leak, pattern, _time_left(accusation.finding, rates, gpus, tracker)))
+    for row, is_material in zip(rows, materiality.of(rows, gpus), strict=True):
+        row["material"] = is_material
+    return Judgement(gpus, sorted(rows, key=_order)[:MOST_VERDICTS], silenced, notes)
 
 
 def _without_trained(
@@ -74,19 +68,39 @@ def _without_trained(
 ) -> tuple[list[Accusation], set[Line], list[str]]:
     """Without what is being trained, which grows on purpose; the lines of those left that hold what was trained before;
     and a note for each line that was left out."""
-    groups = [[] if one.kind == "cycle" else one.extents for one in accused]
+    standings = tracker.trained.standings([accusation.extents or [] for accusation in accused])
     left, kept_after, notes = [], set(), []
-    for one, standing in zip(accused, tracker.trained.standings(groups), strict=True):
+    for accusation, standing in zip(accused, standings, strict=True):
         if standing == IS_TRAINED:
             notes.append(
-                f"{text_of(library, one.site.number)}: parameters in training, their gradients or optimizer state "
-                f"grow by {format_bytes(one.bytes_per_epoch)} per epoch, which is taken for meant"
+                f"{users_lines.text_of(library, accusation.site.number)}: parameters in training, their gradients or "
+                f"optimizer state grow by {format_bytes(accusation.finding.bytes_per_epoch)} per epoch, which is taken "
+                "for meant"
             )
             continue
-        left.append(one)
+        left.append(accusation)
         if standing == WAS_TRAINED:
-            kept_after.add(one.line)
+            kept_after.add(accusation.line)
     return left, kept_after, notes
+
+
+def _of_gpus(tracker: Tracker) -> list[Accusation]:
+    """What grows on a GPU at no line."""
+    steps = tracker.epochs.steps_per_epoch or 1.0
+    has_steps = tracker.epochs.steps > 0
+    nowhere = Site(NO_SITE, "", (), "", 0)
+    return [
+        Accusation(finding, nowhere, None, finding.bytes_per_epoch / steps if has_steps else None, None)
+        for finding in tracker.outside.found(steps)
+    ]
+
+
+def _audible(accused: list[Accusation], tracker: Tracker) -> list[Accusation]:
+    return [
+        accusation
+        for accusation in accused
+        if not declarations.is_silenced(accusation.kind, accusation.code_line, tracker.suppressions)
+    ]
 
 
 def _order(row: dict[str, Any]) -> tuple[bool, int, float, str, bool]:
@@ -99,56 +113,31 @@ def _order(row: dict[str, Any]) -> tuple[bool, int, float, str, bool]:
     return not row["material"], surely, -row["bytes_per_epoch"], place, bool(row["node"])
 
 
-class _Place(NamedTuple):
-    """Where memory of a site is told."""
-
-    frame: Frame | None
-    stack: tuple[Frame, ...]
-    code: str
-
-    @classmethod
-    def of(cls, library: Library, site: Site) -> _Place:
-        frame = of_site(library, site)
-        return cls(frame, stack_of(library, site), code_lines.source(frame.file, frame.line) if frame else "")
-
-
-def _leak(accused: Accusation, place: _Place, evidence: holders.Evidence, was_trained: bool) -> patterns.Leak:
-    frame = place.frame
-    where = code_lines.written(frame.file, frame.line) if frame else accused.site.phase
-    return patterns.Leak(accused.kind, accused.site, place.stack, place.code, where, evidence, was_trained)
-
-
-def _verdict(
-    accused: Accusation,
-    place: _Place,
-    evidence: holders.Evidence,
-    pattern: patterns.Pattern,
-    left: dict[str, Any] | None,
-) -> Verdict:
-    file, line, function = place.frame or (None, None, None)
-    in_use = sum(size for _, size, _ in accused.extents)
-    row = {
-        "kind": accused.kind,
-        "gpu": accused.gpu,
+def _row(leak: Leak, pattern: patterns.Pattern, left: dict[str, Any] | None) -> dict[str, Any]:
+    accusation, finding = leak.accusation, leak.accusation.finding
+    file, line, function = accusation.frame or (None, None, None)
+    return {
+        "kind": finding.kind,
+        "gpu": finding.gpu,
         "file": file,
         "line": line,
         "function": function,
-        "code": place.code,
-        "phase": accused.site.phase,
-        "node": accused.site.node,
-        "bytes": accused.bytes,
-        "bytes_now": None if accused.kind == "cycle" else min(accused.bytes, in_use),
-        "blocks": accused.blocks,
-        "bytes_per_epoch": accused.bytes_per_epoch,
-        "bytes_per_step": accused.bytes_per_step,
-        "epochs": accused.epochs,
-        "confidence": min(accused.confidence, MOST_CONFIDENCE),
+        "code": leak.code,
+        "phase": accusation.site.phase,
+        "node": accusation.site.node,
+        "bytes": finding.bytes,
+        "bytes_now": accusation.bytes_now,
+        "blocks": finding.blocks,
+        "bytes_per_epoch": finding.bytes_per_epoch,
+        "bytes_per_step": accusation.bytes_per_step,
+        "epochs": finding.epochs,
+        "confidence": min(finding.confidence, MOST_CONFIDENCE),
         "pattern": pattern.name,
         "advice": pattern.advice,
-        "held_by": [_held_by(holder) for holder in evidence.holders],
+        "held_by": [_held_by(holder) for holder in leak.evidence.holders],
         "out_of_memory_in": left,
+        "stack": leak.frames,
     }
-    return Verdict(row, place.stack)
 
 
 def _held_by(holder: holders.Holder) -> dict[str, Any]:
@@ -164,54 +153,23 @@ def _held_by(holder: holders.Holder) -> dict[str, Any]:
     }
 
 
-def _kind(growth: OutsideGrowth) -> str:
-    return "growing" if growth.is_pools else "outside"
-
-
-def _outside_verdict(
-    growth: OutsideGrowth, rates: dict[int, float], gpus: list[dict[str, Any]], tracker: Tracker
-) -> Verdict:
-    steps, kind = tracker.epochs.steps_per_epoch, _kind(growth)
-    accused = Accusation(
-        kind,
-        growth.gpu,
-        Site(0, "", (), "", 0),
-        None,
-        growth.bytes,
-        0,
-        growth.bytes_per_step * (steps or 1.0),
-        growth.bytes_per_step if tracker.epochs.steps > 0 else None,
-        growth.boundaries,
-        growth.confidence,
-        [],
-    )
-    pattern = patterns.POOLS if growth.is_pools else patterns.OUTSIDE
-    left = _time_left(kind, growth.gpu, rates, gpus, tracker)
-    verdict = _verdict(accused, _Place(None, (), ""), holders.NOTHING, pattern, left)
-    verdict.row["bytes_now"] = None
-    return verdict
-
-
-def _rates(accused: Iterable[Accusation], growths: list[OutsideGrowth], tracker: Tracker) -> dict[int, float]:
+def _rates(accused: list[Accusation]) -> dict[int, float]:
     """Bytes per epoch of the program that are lost for good, on each GPU."""
     rates: dict[int, float] = {}
-    for one in accused:
-        if one.kind in ("leak", "growing"):
-            rates[one.gpu] = rates.get(one.gpu, 0) + one.bytes_per_epoch
-    for growth in growths:
-        rate = growth.bytes_per_step * (tracker.epochs.steps_per_epoch or 1)
-        rates[growth.gpu] = rates.get(growth.gpu, 0) + rate
+    for finding in (accusation.finding for accusation in accused):
+        if finding.kind not in ("suspect", "cycle"):
+            rates[finding.gpu] = rates.get(finding.gpu, 0) + finding.bytes_per_epoch
     return rates
 
 
 def _time_left(
-    kind: str, gpu: int, rates: dict[int, float], gpus: list[dict[str, Any]], tracker: Tracker
+    finding: Finding, rates: dict[int, float], gpus: list[dict[str, Any]], tracker: Tracker
 ) -> dict[str, float | None] | None:
     """Until memory runs out at the rate of all that grows on the GPU; None for what does not grow on for certain."""
-    rate = rates.get(gpu, 0.0)
-    row = next((row for row in gpus if row["gpu"] == gpu), None)
+    rate = rates.get(finding.gpu, 0.0)
+    row = next((row for row in gpus if row["gpu"] == finding.gpu), None)
     room = materiality.room(row) if row is not None else None
-    if kind in ("suspect", "cycle") or rate <= 0 or room is None:
+    if finding.kind in ("suspect", "cycle") or rate <= 0 or room is None:
         return None
     steps = tracker.epochs.steps_per_epoch or (tracker.epochs.window_steps if tracker.epochs.steps else None)
     return {"epochs": room / rate, "steps": room / rate * steps if steps else None}

@@ -22,7 +22,7 @@ from typing import Any
 from ... import _native
 from ..._common.messages import short_path
 from ..._simulation import followed
-from ..._tracking import no_leaks, users_lines
+from ..._tracking import regions, users_lines
 from .baseline import FIXTURE, PROCESS, TEST, Figures, Line
 from .ledger import Ledger, Window
 
@@ -157,7 +157,7 @@ class Recorder:
     def _clear_workspaces(self) -> None:
         self._catch_up()
         if self._read > self._cleared and self._ledger.live():
-            no_leaks.clear_workspaces()
+            regions.clear_workspaces()
             self._catch_up(frees_workspaces=True)
         self._cleared = self._read
 

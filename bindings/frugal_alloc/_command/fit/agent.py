@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -15,11 +16,11 @@ from typing import Any
 
 from ... import _native
 from ..._program import loop
-from ..._program.model_parts import gradients_of, parameters_of, parts_of, tensors_in_state
 from ..._report import latest_error
 from ..._simulation import followed
 from ..._tracking import live_tensors
-from ..._tracking.steps import StepCounter
+from ..._tracking.trained import gradients_of, parameters_of, parts_of, tensors_in_state
+from ..._tracking.training import StepCounter
 from . import process_record
 from .verdict import GRADIENTS, OPTIMIZER_STATE, PARAMETERS
 
@@ -257,7 +258,7 @@ class Labels:
         """Of all modules and optimizers there are. Looks at every object of Python's: a tenth of a second."""
         import torch
 
-        for candidate in live_tensors.objects():
+        for candidate in gc.get_objects():
             if issubclass(type(candidate), torch.nn.Module):
                 owned = [*parts_of(candidate, "_parameters"), *parts_of(candidate, "_buffers")]
                 self._label(owned, PARAMETERS)

@@ -16,7 +16,8 @@ from typing import Any
 import jinja2
 
 from ..._common.messages import format_bytes
-from ..._report.pages import geometry, templates
+from ..._report import pages
+from ..._report.pages import geometry
 from ..._report.pages.geometry import Tick
 from . import wording
 from .verdict import COMPONENTS, CONTEXT, PHASES, UNNAMED, RankPeaks, Sample, Tried, Verdict
@@ -72,7 +73,7 @@ def render(verdicts: Sequence[Verdict]) -> str:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    environment = templates.environment(Path(__file__).parent)
+    environment = pages.environment(Path(__file__).parent)
     environment.filters |= {
         "place": wording.place,
         "when": wording.moment,

@@ -6,7 +6,6 @@ docs/reports.md says which versions write them how.
 
 from __future__ import annotations
 
-from .artefact import PROFILE_IS_NOT_READ, NotAnArtefact, is_profile
-from .log import from_log
+from .log import PROFILE_IS_NOT_READ, NotAnArtefact, from_log, is_profile
 
 __all__ = ["PROFILE_IS_NOT_READ", "NotAnArtefact", "from_log", "is_profile"]

@@ -1,15 +1,22 @@
-"""Logs of TensorFlow programs: the dumps of the BFC allocator in them, and the steps and tracebacks around them."""
+"""Logs of TensorFlow programs: the dumps of the BFC allocator in them, and the steps and tracebacks around them; and
+which other artefacts of its are told apart."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from .. import schema
 from ..flame import is_library
-from . import dump_verdict, printed_memory
-from .artefact import NotAnArtefact, empty_report
-from .dump import Dump
-from .dump_verdict import Steps
+from . import verdict
+from .verdict import Dump
+
+PROFILE_IS_NOT_READ = (
+    "it is a profile of TensorFlow, and those are not read: open it in TensorBoard, or print the step and "
+    "tf.config.experimental.get_memory_info('GPU:0') with each, and read the log"
+)
+# NAME.xplane.pb begins with a plane and its length, a plane with its number or its name; text has no such characters.
+_XPLANE = re.compile(rb"\n[\x80-\xff]{0,9}[\x00-\x7f][\x08\x12]")
 
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 # Of a log that never ends: the chunks of a dump, and dumps.
@@ -34,6 +41,17 @@ _FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d{1,9}), in (.{1,300})$'
 # What tf.config.experimental.get_memory_info() returns, printed.
 _MEMORY_INFO = re.compile(r"'current': (\d{1,18}), 'peak': (\d{1,18})\}")
 _TENSOR = re.compile(r"OOM when allocating tensor with shape\s?(\[[^\]]{0,200}\]) and type (\w{1,40})")
+
+
+class NotAnArtefact(ValueError):
+    """The file is neither a report nor what TensorFlow writes; the message says what is missing."""
+
+
+def is_profile(content: Any) -> bool:
+    """Whether it is what TensorFlow's profiler writes: the bytes of a file, or TensorBoard's "memory_profile"."""
+    if isinstance(content, bytes):
+        return _XPLANE.match(content) is not None
+    return isinstance(content, dict) and "memoryProfilePerAllocator" in content
 
 
 class _Reader:
@@ -156,12 +174,21 @@ def from_log(text: str, name: str) -> dict[str, Any]:
         # The statistics are rounded to 0.01 of their unit; the chunks are exact.
         dump.in_use_bytes = held or dump.in_use_bytes
     steps = len(set(reader.steps))
-    report = empty_report(name, steps, [])
+    report = _empty_report(name, steps)
     report["frames"] = list(reversed(reader.frames[-_MOST_FRAMES:]))
     own = [number for number, frame in enumerate(report["frames"]) if not is_library(frame["file"])]
-    growth = printed_memory.growth(reader.memory)
-    if dumps:
-        dump_verdict.judge(report, dumps, Steps(steps, len(reader.memory), growth), own[0] if own else None)
-    if reader.memory:
-        printed_memory.add(report, reader.memory, None if dumps else growth)
+    verdict.judge(report, dumps, steps, reader.memory, own[0] if own else None)
     return report
+
+
+def _empty_report(name: str, steps: int) -> dict[str, Any]:
+    """A report of a TensorFlow run, in which steps stand for epochs."""
+    return {
+        "schema": schema.SCHEMA,
+        "version": schema.VERSION,
+        "run": {"command": [name]},
+        "epochs": {"ended": steps, "found_by": "steps" if steps else "none", "steps": steps, "steps_per_epoch": 1.0},
+        "gpus": [],
+        "timeline": {"points": []},
+        "notes": ["Read from what TensorFlow wrote; steps count as epochs."],
+    }

@@ -1,15 +1,19 @@
-"""What the dumps of a TensorFlow log say: why memory ran out, and what holds it."""
+"""What a TensorFlow log says of memory: why it ran out, what holds it, and whether it grew with steps.
+
+It says so by dumps of its BFC allocator, and by the memory that a training prints with each step: what
+tf.config.experimental.get_memory_info() returns.
+"""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import re
 from typing import Any
 
 from ..._common.messages import format_bytes, format_count
 from ..._common.trend import TREND_CONFIDENCE, median_slope, rank_confidence
 from ..headline import OOM_NAMES
-from . import printed_memory
-from .dump import Dump
 
 _MOST_SITES = 1000
 # One dump shows a leak where so many chunks of a size are held, about a whole number for each step, and together most
@@ -26,34 +30,92 @@ _UNKNOWN = (
     "with each."
 )
 _WHOLE_CHUNKS = "set TF_GPU_ALLOCATOR=cuda_malloc_async, which joins free memory, or give all batches one shape"
+# Of the steps whose memory was printed: those of warm-up are left out, and so many others show growth for sure.
+_WARM_UP_STEPS, _SUSPECT_STEPS, _LEAK_STEPS = 2, 4, 6
+_LEAST_GROWTH = 0.02
+_ADVICE = (
+    "find what keeps a tensor of every step: a list or dict that outputs are added to (append float(loss), not "
+    "the tensor), a tf.function that is traced again with each call, summaries or metrics that are never reset"
+)
+
+#: Of each step that was printed the bytes in use, and the most that were.
+Memory = dict[int, tuple[int, int]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Steps:
-    """How many steps a log tells; of how many it says the memory, and how that grew with them."""
+@dataclasses.dataclass
+class Dump:
+    """What the allocator said when a request failed."""
 
-    count: int
-    told: int = 0
-    growth: printed_memory.Growth | None = None
+    allocator: str
+    step: int | None
+    requested_bytes: int
+    op: str
+    limit_bytes: int = 0
+    in_use_bytes: int = 0
+    peak_bytes: int = 0
+    # Of each chunk in use that size occurs so often; with the op where the build of TensorFlow records it.
+    held: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    # (bytes, [(address, bytes, in use)])
+    regions: list[tuple[int, list[tuple[int, int, bool]]]] = dataclasses.field(default_factory=list)
+    # "[16,256,64,64] float", where the error tells.
+    tensor: str = ""
+
+    @property
+    def gpu(self) -> int:
+        found = re.search(r"GPU_(\d{1,4})_", self.allocator, re.IGNORECASE)
+        return int(found[1]) if found else 0
+
+    @property
+    def pool_bytes(self) -> int:
+        return sum(size for size, _ in self.regions)
+
+    @property
+    def free_chunks(self) -> list[int]:
+        return [size for _, chunks in self.regions for _, size, in_use in chunks if not in_use]
 
 
-def judge(report: dict[str, Any], dumps: list[Dump], steps: Steps, own_frame: int | None) -> None:
-    """Fills in the report; `own_frame` is the number of the user's innermost frame in the traceback, if known."""
+def judge(report: dict[str, Any], dumps: list[Dump], steps: int, memory: Memory, own_frame: int | None) -> None:
+    """Fills in the report.
+
+    Args:
+        report: An empty one.
+        dumps: Those of the log, the latest last.
+        steps: How many the log tells of.
+        memory: What was printed.
+        own_frame: The number of the user's innermost frame in the traceback, if known.
+    """
+    printed = _printed_growth(memory)
+    if dumps:
+        _judge_dumps(report, dumps, steps, len(memory), printed, own_frame)
+    if memory:
+        _add_printed(report, memory)
+        if printed and not dumps:
+            report["verdicts"] = [printed | {"gpu": report["gpus"][-1]["gpu"]}]
+
+
+def _judge_dumps(
+    report: dict[str, Any],
+    dumps: list[Dump],
+    steps: int,
+    printed_steps: int,
+    printed: dict[str, Any] | None,
+    own_frame: int | None,
+) -> None:
     last = dumps[-1]
     report["gpus"] = [_gpu(dump) for dump in {dump.gpu: dump for dump in dumps}.values()]
     report["sites"], numbers = _sites(last)
     report["segments"] = _segments(last, numbers)
     report["timeline"] = _timeline(dumps)
-    leak = _leak_by_dumps([dump for dump in dumps if dump.gpu == last.gpu]) or (
-        _leak_by_growth(last, steps) if steps.growth else _leak_by_steps(last, steps.count)
-    )
+    leak = _leak_by_dumps([dump for dump in dumps if dump.gpu == last.gpu])
+    if not leak:
+        leak = printed | _held_by(last, steps) if printed else _leak_by_steps(last, steps)
     if leak:
         report["verdicts"] = [leak | {"gpu": last.gpu}]
     report["oom"] = _out_of_memory(report, last, leak, own_frame)
-    if not leak and steps.told < _WATCHED_STEPS and len({dump.step for dump in dumps}) < _DUMPS_FOR_TREND:
+    if not leak and printed_steps < _WATCHED_STEPS and len({dump.step for dump in dumps}) < _DUMPS_FOR_TREND:
         # One dump tells what was held, not since when.
         report["epochs"] |= {"ended": 0, "steps": 0}
-        report["notes"].append(_UNKNOWN if steps.count else f"The log has no lines with steps. {_UNKNOWN}")
+        report["notes"].append(_UNKNOWN if steps else f"The log has no lines with steps. {_UNKNOWN}")
     if last.limit_bytes:
         report["notes"].append(
             f"TensorFlow's allocator may take {format_bytes(last.limit_bytes)} of the device; what other programs "
@@ -65,7 +127,6 @@ def _gpu(dump: Dump) -> dict[str, Any]:
     return {
         "gpu": dump.gpu,
         "name": dump.allocator,
-        "total_bytes": 0,
         "limit_bytes": dump.limit_bytes,
         "allocated_bytes": dump.in_use_bytes,
         "peak_allocated_bytes": max(dump.peak_bytes, dump.in_use_bytes),
@@ -94,7 +155,7 @@ def _sites(dump: Dump) -> tuple[list[dict[str, Any]], dict[int, int]]:
     largest = sorted(dump.held.items(), key=lambda item: -item[0][0] * item[1])[:_MOST_SITES]
     sites = [
         {"gpu": dump.gpu, "function": _name(size, op), "bytes": size * count, "peak_bytes": size * count}
-        | {"blocks": count, "stack": []}
+        | {"blocks": count}
         for (size, op), count in largest
     ]
     numbers: dict[int, int] = {}
@@ -122,16 +183,11 @@ def _segments(dump: Dump, numbers: dict[int, int]) -> list[dict[str, Any]]:
 
 
 def _timeline(dumps: list[Dump]) -> dict[str, Any]:
-    points = [
-        [dump.gpu, dump.step if dump.step is not None else number, 0, 0, *_sizes(dump)]
-        for number, dump in enumerate(dumps)
-    ]
-    return {"phases": [""], "points": points, "epoch_ends": []}
-
-
-def _sizes(dump: Dump) -> tuple[int, int, int]:
-    in_use = dump.in_use_bytes
-    return in_use, max(dump.peak_bytes, in_use), max(dump.pool_bytes, in_use)
+    points = []
+    for number, dump in enumerate(dumps):
+        in_use, step = dump.in_use_bytes, dump.step if dump.step is not None else number
+        points.append([dump.gpu, step, 0, 0, in_use, max(dump.peak_bytes, in_use), max(dump.pool_bytes, in_use)])
+    return {"phases": [""], "points": points}
 
 
 def _leak_by_dumps(dumps: list[Dump]) -> dict[str, Any] | None:
@@ -152,20 +208,13 @@ def _leak_by_dumps(dumps: list[Dump]) -> dict[str, Any] | None:
     if best is None or best[3] <= 0:
         return None
     _, key, confidence, rate = best
-    return _verdict("leak", last, key, rate, confidence, len(by_step))
+    return _of_chunks("leak", last, key, rate, confidence, len(by_step))
 
 
-def _leak_by_growth(dump: Dump, steps: Steps) -> dict[str, Any]:
-    """The growth that the log tells, with the chunks that are held for each step as far as they are told apart."""
-    assert steps.growth
-    sizes = _held_for_each_step(dump, steps.count)
-    largest = sorted(sizes, key=lambda key: -sizes[key])
-    return printed_memory.verdict(steps.growth) | {
-        "function": _names(largest) if largest else "tensors",
-        "bytes": steps.growth.grown_bytes,
-        # Other chunks grow, too: those of sizes that other tensors have.
-        "blocks": 0,
-    }
+def _held_by(dump: Dump, steps: int) -> dict[str, Any]:
+    """Of growth that was printed: the chunks that are held for each step, as far as they are told apart."""
+    sizes = _held_for_each_step(dump, steps)
+    return {"function": _names(sorted(sizes, key=lambda key: -sizes[key])) if sizes else "tensors"}
 
 
 def _leak_by_steps(dump: Dump, steps: int) -> dict[str, Any] | None:
@@ -174,7 +223,7 @@ def _leak_by_steps(dump: Dump, steps: int) -> dict[str, Any] | None:
     if not sizes or sum(sizes.values()) < _LEAST_PART * dump.in_use_bytes:
         return None
     key, held = max(sizes.items(), key=lambda item: item[1])
-    return _verdict("suspect", dump, key, held / steps, 0.0, steps)
+    return _of_chunks("suspect", dump, key, held / steps, 0.0, steps)
 
 
 def _held_for_each_step(dump: Dump, steps: int) -> dict[tuple[int, str], int]:
@@ -188,21 +237,52 @@ def _held_for_each_step(dump: Dump, steps: int) -> dict[tuple[int, str], int]:
     return sizes
 
 
-def _verdict(
-    kind: str, dump: Dump, key: tuple[int, str], rate: float, confidence: float, epochs: int
+def _of_chunks(
+    kind: str, dump: Dump, key: tuple[int, str], rate: float, confidence: float, steps: int
 ) -> dict[str, Any]:
+    count = dump.held[key]
+    return _verdict(kind, _name(*key), key[0] * count, rate, confidence, steps) | {"blocks": count}
+
+
+def _verdict(kind: str, function: str, size: int, rate: float, confidence: float, steps: int) -> dict[str, Any]:
     return {
         "kind": kind,
-        "function": _name(*key),
-        "bytes": key[0] * dump.held[key],
-        "blocks": dump.held[key],
+        "function": function,
+        "bytes": size,
         "bytes_per_epoch": rate,
         "bytes_per_step": rate,
-        "epochs": epochs,
+        "epochs": steps,
         "confidence": confidence,
-        "pattern": printed_memory.PATTERN,
-        "advice": printed_memory.ADVICE,
+        "pattern": "tensor_of_each_step",
+        "advice": _ADVICE,
     }
+
+
+def _printed_growth(memory: Memory) -> dict[str, Any] | None:
+    """The verdict on the memory that was printed; None where it does not grow, or hardly. Of its blocks nothing is
+    known: those of other tensors grow, too."""
+    steps = list(memory)[_WARM_UP_STEPS:]
+    if len(steps) < _SUSPECT_STEPS:
+        return None
+    held = [memory[step][0] for step in steps]
+    confidence = rank_confidence(held)
+    rate = median_slope(held, steps)
+    grown = held[-1] - held[0]
+    if confidence < TREND_CONFIDENCE or rate <= 0 or grown < _LEAST_GROWTH * held[-1]:
+        return None
+    kind = "leak" if len(steps) >= _LEAK_STEPS else "suspect"
+    return _verdict(kind, "TensorFlow", grown, rate, confidence, len(steps))
+
+
+def _add_printed(report: dict[str, Any], memory: Memory) -> None:
+    """Puts the course of memory into the report, and the GPU where no dump has told of one."""
+    last, (held, peak) = next(reversed(memory.items()))
+    if not report["gpus"]:
+        report["gpus"] = [{"gpu": 0, "name": "TensorFlow", "allocated_bytes": held, "peak_allocated_bytes": peak}]
+    gpu = report["gpus"][-1]["gpu"]
+    points = [[gpu, step, 0, 0, current, most, most] for step, (current, most) in memory.items()]
+    after = [point for point in report["timeline"]["points"] if point[1] > last]
+    report["timeline"] = {"phases": [""], "points": points + after}
 
 
 def _out_of_memory(
@@ -243,7 +323,7 @@ def _out_of_memory(
         "largest_free_bytes": max(free, default=0),
         "unusable_bytes": sum(size for size in free if size < dump.requested_bytes),
         "fragmentation": {"hard_bytes": sum(size for size in free if size < dump.requested_bytes)},
-        "advice": [{"text": text, "file": None, "line": None, "bytes": None} for text in advice],
+        "advice": [{"text": text} for text in advice],
     }
 
 
@@ -263,7 +343,7 @@ def _message(dump: Dump) -> str:
 def _advice(verdict: str, dump: Dump, leak: dict[str, Any] | None) -> list[str]:
     if leak:
         rate = format_bytes(leak["bytes_per_step"])
-        many = f"{leak['blocks']:,} " if leak["blocks"] else ""
+        many = f"{leak['blocks']:,} " if leak.get("blocks") else ""
         return [f"mend the leak: {many}{leak['function']} are held, {rate} more with each step"]
     if verdict == "fragmentation":
         return [_WHOLE_CHUNKS]

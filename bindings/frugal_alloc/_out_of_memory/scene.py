@@ -1,19 +1,28 @@
-"""The Python frames of the thread that ran out of memory: where they are, and what their variables hold.
+"""What finders of advice look at, and what they return: the Python frames of the thread that ran out of memory, what
+their variables hold, and who owns that.
 
 Nothing here outlives the explanation: a frame that is kept keeps all of its variables alive, on the GPU too.
 """
 
 from __future__ import annotations
 
-import linecache
 import sys
 import threading
+from collections import Counter
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._program.frame_variables import variables
 from .._program.source import Statement, statements
 from .._program.users_code import OURS, is_users, owner
+from .ownership import Ownership
+
+if TYPE_CHECKING:
+    from .._native import Library
+    from .._native.out_of_memory import OutOfMemory
+
+# Less is not worth a change to a program.
+LEAST_BYTES = 1 << 20
 
 _MOST_FRAMES = 200
 
@@ -29,10 +38,6 @@ class RunningFrame(NamedTuple):
     offset: int
     values: dict[str, Any]
     arguments: tuple[str, ...]
-
-    @property
-    def source(self) -> str:
-        return linecache.getline(self.file, self.line).strip()
 
 
 def frames() -> list[RunningFrame]:
@@ -93,3 +98,42 @@ def statement(frame: RunningFrame) -> Statement | None:
     spans = statements(frame.file, frame.code.co_name, frame.code.co_firstlineno)
     covering = [span for span in spans if span.first <= frame.line <= span.last]
     return max(covering, key=lambda span: span.first, default=None)
+
+
+class Scene:
+    """An error of this moment, as the finders see it.
+
+    Attributes:
+        held: By the id of a value, how many references the frames' copies have, which are nobody else's.
+    """
+
+    def __init__(self, facts: OutOfMemory, library: Library) -> None:
+        self.facts = facts
+        self.library = library
+        self.frames = frames()
+        self.ownership = Ownership(facts.gpu)
+        self.held = Counter(id(value) for frame in self.frames for value in frame.values.values())
+
+    @property
+    def users_frames(self) -> list[RunningFrame]:
+        return [frame for frame in self.frames if frame.is_users]
+
+    def let_go(self) -> None:
+        """What the frames' variables hold is held no more."""
+        for frame in self.frames:
+            frame.values.clear()
+
+
+class Advice(NamedTuple):
+    """One thing to change, with what it brings. But for the rank, the names are those of a report's "advice"."""
+
+    text: str
+    file: str | None
+    line: int | None
+    bytes: int  # that it frees
+    rank: int = 0  # what kind of change it is, the least first
+
+
+# Ranks: it frees what is not needed; it is of a size that was seen to fit; it frees what is not needed just now; it
+# makes the step smaller.
+NEEDLESS, BATCH, IDLE, SMALLER = range(4)

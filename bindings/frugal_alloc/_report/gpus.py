@@ -1,0 +1,159 @@
+"""What the document says of a GPU: its memory by who holds it, and the time of our calls of the driver; also in words.
+
+PyTorch's own allocator holds memory beside ours: that of CUDA graphs, of pools, and the rest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .._common.messages import format_count
+from .._tracking import outside as memory_outside
+
+if TYPE_CHECKING:
+    from .._native import Library
+
+_POOL_NAMES = {
+    "graphs": "in CUDA graphs",
+    "pools": "in memory pools",
+    "rest": "with PyTorch's own allocator",
+}
+_DRIVER, _CALLS = "driver_", "_calls"
+
+
+def row(library: Library, gpu: int) -> dict[str, Any]:
+    """What the document says of a GPU."""
+    import torch
+
+    stats = library.stats(gpu)
+    name, total, native, native_in_use, peak, held, outside = "", 0, 0, 0, stats["peak_allocated_bytes"], [], None
+    if torch.cuda.is_initialized():
+        properties = torch.cuda.get_device_properties(gpu)
+        name, total = properties.name, properties.total_memory
+        native, native_in_use = stats["native_reserved_bytes"], stats["native_allocated_bytes"]
+        peak = max(peak, torch.cuda.max_memory_allocated(gpu), stats["allocated_bytes"] + native_in_use)
+        held = _pools(library, gpu)
+        outside, _ = memory_outside.amounts(gpu, library)
+    return {
+        "gpu": gpu,
+        "name": name,
+        "total_bytes": total,
+        "limit_bytes": _limit_bytes(library, gpu, total),
+        "allocated_bytes": stats["allocated_bytes"],
+        "peak_allocated_bytes": stats["peak_allocated_bytes"],
+        "reserved_bytes": stats["reserved_bytes"],
+        "peak_reserved_bytes": stats["peak_reserved_bytes"],
+        "awaiting_bytes": max(0, stats["active_bytes"] - stats["allocated_bytes"]),
+        "native_reserved_bytes": native,
+        "native_allocated_bytes": native_in_use,
+        "peak_in_use_bytes": peak,
+        "pools": held,
+        "outside_bytes": outside or 0,
+        "driver_calls": _driver_calls(stats),
+    }
+
+
+def _limit_bytes(library: Library, gpu: int, total: int) -> int:
+    """The most that this process may hold on a GPU: the least of its memory, PyTorch's fraction and our limit."""
+    import torch
+
+    limit = float(total)
+    fraction = getattr(torch.cuda, "get_per_process_memory_fraction", None)
+    if fraction is not None and torch.cuda.is_initialized():
+        limit = min(limit, total * fraction(gpu))
+    settings = dict(entry.partition(":")[::2] for entry in library.settings().split(","))
+    ours = settings.get("memory_limit", "off")
+    if ours.endswith("%"):
+        limit = min(limit, total * float(ours[:-1]) / 100)
+    elif ours.isdecimal():
+        limit = min(limit, int(ours))
+    return int(limit)
+
+
+def _pools(library: Library, gpu: int) -> list[dict[str, Any]]:
+    """One for each kind of pool that holds memory: "pool" ("graphs", "pools" or "rest") and its bytes.
+
+    A pool that graphs share through `torch.cuda.graph_pool_handle()` has a number like a MemPool's, and counts as one.
+    """
+    import torch
+
+    if not library.stats(gpu)["native_reserved_bytes"]:
+        return []
+    found: dict[str, list[int]] = {}
+    # All of the process's segments, ours too: there is no other way to learn of pools that only graphs know.
+    for segment in torch.cuda.memory_snapshot():
+        if segment["device"] == gpu and not library.owns(segment["address"]):
+            sums = found.setdefault(_kind(segment.get("segment_pool_id", (0, 0))), [0, 0])
+            sums[0] += segment["allocated_size"]
+            sums[1] += segment["total_size"]
+    return [
+        {"pool": kind, "allocated_bytes": found[kind][0], "reserved_bytes": found[kind][1]}
+        for kind in _POOL_NAMES
+        if kind in found
+    ]
+
+
+def _kind(pool: tuple[int, int]) -> str:
+    """A graph's own pool is numbered in the first place, what the program has made in the second."""
+    of_graph, of_program = pool
+    return "graphs" if of_graph else "pools" if of_program else "rest"
+
+
+def _driver_calls(stats: dict[str, int]) -> list[dict[str, Any]]:
+    """Of each kind of call that was made, by the figures of :func:`frugal_alloc.stats`."""
+    kinds = [name[len(_DRIVER) : -len(_CALLS)] for name in stats if name.startswith(_DRIVER) and name.endswith(_CALLS)]
+    return [
+        {
+            "call": kind,
+            "calls": stats[f"{_DRIVER}{kind}{_CALLS}"],
+            "total_ns": stats[f"{_DRIVER}{kind}_ns"],
+            "worst_ns": stats[f"{_DRIVER}{kind}_worst_ns"],
+        }
+        for kind in kinds
+        if stats[f"{_DRIVER}{kind}{_CALLS}"]
+    ]
+
+
+def in_use(row: dict[str, Any]) -> int:
+    """What torch.cuda.memory_allocated() says of the GPU of a document's row."""
+    return row["allocated_bytes"] + (row.get("native_allocated_bytes") or 0)
+
+
+def peak(row: dict[str, Any]) -> int:
+    """What torch.cuda.max_memory_allocated() says."""
+    return max(row["peak_allocated_bytes"], row.get("peak_in_use_bytes") or 0)
+
+
+def held(row: dict[str, Any]) -> int:
+    """What torch.cuda.memory_reserved() says."""
+    return row["reserved_bytes"] + row["native_reserved_bytes"]
+
+
+def pool_parts(row: dict[str, Any]) -> list[tuple[str, int]]:
+    """What of the memory in use is PyTorch's own allocator's: where, and how much."""
+    held = [(_POOL_NAMES[pool["pool"]], pool["allocated_bytes"]) for pool in row.get("pools") or []]
+    return [(where, size) for where, size in held if size]
+
+
+def driver_sentence(calls: list[dict[str, Any]]) -> str:
+    """How much time the driver took, and which kind of call most of it; "" if there were no calls."""
+    if not calls:
+        return ""
+    most = max(calls, key=lambda row: row["total_ns"])
+    count = format_count(sum(row["calls"] for row in calls), "call")
+    return (
+        f"{count} of the driver took {_time(sum(row['total_ns'] for row in calls))}, most of it {most['call']}: "
+        f"{format_count(most['calls'], 'call')}, {_time(most['total_ns'])}, the longest {_time(most['worst_ns'])}"
+    )
+
+
+def _time(nanoseconds: int) -> str:
+    """2.31 s, 41 ms, 37 µs: three digits."""
+    for unit, name in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")):
+        if nanoseconds >= unit:
+            return (
+                f"{nanoseconds / unit:,.3g} {name}"
+                if nanoseconds < 1000 * unit
+                else f"{nanoseconds / unit:,.0f} {name}"
+            )
+    return f"{nanoseconds} ns"
