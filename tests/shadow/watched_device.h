@@ -1,11 +1,8 @@
-// A device that tells the models of every call that succeeds, and counts those that were made to fail.
+// A device that tells the models of every call that succeeds.
 
 #ifndef FRUGAL_TESTS_SHADOW_WATCHED_DEVICE_H_
 #define FRUGAL_TESTS_SHADOW_WATCHED_DEVICE_H_
 
-#include <cstdint>
-
-#include "cuda/simulated/simulated_device.h"
 #include "tests/devices/forwarding_device.h"
 #include "tests/shadow/memory_model.h"
 #include "tests/shadow/stream_order.h"
@@ -14,13 +11,9 @@ namespace frugal::shadow {
 
 class WatchedDevice final : public ForwardingDevice {
  public:
-  WatchedDevice(sim::SimulatedDevice& device, MemoryModel& memory, StreamOrder& order)
-      : ForwardingDevice(device), simulated_(device), memory_(memory), order_(order) {}
+  WatchedDevice(Device& device, MemoryModel& memory, StreamOrder& order)
+      : ForwardingDevice(device), memory_(memory), order_(order) {}
 
-  // How often the device was told to fail and did; that it is full, or a stream is being captured, is no fault.
-  int64_t faults() const { return faults_; }
-
-  absl::StatusOr<MemoryInfo> GetMemoryInfo() override;
   absl::StatusOr<Address> Reserve(Bytes size) override;
   absl::Status Unreserve(Address range, Bytes size) override;
   absl::StatusOr<PhysicalHandle> Create(Bytes size) override;
@@ -38,13 +31,8 @@ class WatchedDevice final : public ForwardingDevice {
   void Recycle(Event event) override;
 
  private:
-  // Whether the call succeeded. `needed`: what it takes of the device's memory.
-  bool Succeeded(const absl::Status& status, Bytes needed = Bytes(0));
-
-  sim::SimulatedDevice& simulated_;
   MemoryModel& memory_;
   StreamOrder& order_;
-  int64_t faults_ = 0;
 };
 
 }  // namespace frugal::shadow
