@@ -28,10 +28,10 @@ TEST_P(RefusedAccess, LeavesNoBlockThatCannotBeUsed) {
       ASSERT_TRUE(device_.SetFaults(plan));
       const absl::StatusOr<Allocation> first = allocator_->Allocate(kPageSize * 20, kMain);
       allocator_->inspect().CheckInvariants();
-      EXPECT_TRUE(!first.ok() || log_.IsOpen(first->address, kPageSize * 20));
+      EXPECT_TRUE(!first.ok() || between_.IsOpen(first->address, kPageSize * 20));
       ASSERT_TRUE(device_.SetFaults(""));
       const Address second = AllocatePages(20);
-      EXPECT_TRUE(log_.IsOpen(second, kPageSize * 20));
+      EXPECT_TRUE(between_.IsOpen(second, kPageSize * 20));
       if (first.ok()) Free(first->address);
       Free(second);
       Trim();
