@@ -8,7 +8,7 @@ constexpr Stream kIdle{~uint64_t{0}};
 
 }  // namespace
 
-std::string_view NameOf(Lie lie) {
+const char* NameOf(Lie lie) {
   switch (lie) {
     case Lie::kNone:
       return "no lie";
@@ -24,7 +24,7 @@ std::string_view NameOf(Lie lie) {
   return "?";
 }
 
-std::string_view NameOf(WorkLog::Excuse excuse) {
+const char* NameOf(WorkLog::Excuse excuse) {
   switch (excuse) {
     case WorkLog::Excuse::kNothingBefore:
       return "nothing was left to wait for";

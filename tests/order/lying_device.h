@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 #include "allocator/port/device.h"
 #include "tests/devices/forwarding_device.h"
@@ -25,8 +24,8 @@ enum class Lie {
 };
 inline constexpr std::array kLies = {Lie::kPassedTooEarly, Lie::kNoStreamWait, Lie::kNoSynchronization,
                                      Lie::kRecordedTooEarly};
-std::string_view NameOf(Lie lie);
-std::string_view NameOf(WorkLog::Excuse excuse);
+const char* NameOf(Lie lie);
+const char* NameOf(WorkLog::Excuse excuse);
 
 class LyingDevice final : public ForwardingDevice {
  public:

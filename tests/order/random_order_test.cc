@@ -1,9 +1,9 @@
 // Whatever a program does, no byte is handed on before its last use is ordered.
 
-#include <cstdio>
 #include <map>
 #include <string>
 
+#include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 #include "tests/environment.h"
 #include "tests/order/random_program.h"
@@ -26,9 +26,8 @@ TEST(RandomOrder, NoByteIsReusedBeforeItsLastUseIsOrdered) {
   for (uint64_t seed = first; seed < past && !testing::Test::HasFailure(); ++seed) {
     RandomProgram random(seed);
     random.Play(kSteps);
-    EXPECT_FALSE(random.program().verdict().HasViolations()) << "seed " << seed << "\n"
-                                                             << random.program().verdict().report();
-    accesses += random.program().verdict().accesses();
+    EXPECT_FALSE(random.program().HasViolations()) << "seed " << seed << "\n" << random.program().report();
+    accesses += random.program().accesses();
     const Statistics statistics = random.program().allocator().GetStatistics();
     sum.num_stitches += statistics.num_stitches;
     sum.num_stream_waits += statistics.num_stream_waits;
@@ -37,15 +36,11 @@ TEST(RandomOrder, NoByteIsReusedBeforeItsLastUseIsOrdered) {
     large.mapped_again += random.program().large().mapped_again;
     large.released += random.program().large().released;
   }
-  std::printf(
-      "%llu programs (seeds %llu to %llu) of %lld steps: %llu accesses checked, %lld stitches, %lld stream waits, "
-      "%lld times the host waited; of handles of several pages %lld created, %lld mapped again, %lld given up\n",
-      static_cast<unsigned long long>(past - first), static_cast<unsigned long long>(first),
-      static_cast<unsigned long long>(past - 1), static_cast<long long>(kSteps),
-      static_cast<unsigned long long>(accesses), static_cast<long long>(sum.num_stitches),
-      static_cast<long long>(sum.num_stream_waits), static_cast<long long>(sum.num_sync_all_streams),
-      static_cast<long long>(large.created), static_cast<long long>(large.mapped_again),
-      static_cast<long long>(large.released));
+  absl::PrintF(
+      "%d programs (seeds %d to %d) of %d steps: %d accesses checked, %d stitches, %d stream waits, %d times the host "
+      "waited; of handles of several pages %d created, %d mapped again, %d given up\n",
+      past - first, first, past - 1, kSteps, accesses, sum.num_stitches, sum.num_stream_waits, sum.num_sync_all_streams,
+      large.created, large.mapped_again, large.released);
   EXPECT_GT(sum.num_stitches, 0);
   EXPECT_GT(sum.num_stream_waits, 0);
   EXPECT_GT(sum.num_sync_all_streams, 0);
@@ -76,7 +71,7 @@ TEST_P(RandomLies, AreReportedIfAndOnlyIfTheyLeaveAUseUnordered) {
       }
       if (!program.lying().has_lied()) break;
       ++told;
-      if (program.verdict().HasViolations()) {
+      if (program.HasViolations()) {
         ++harmful;
       } else {
         ++harmless[program.lying().Excuse()];
@@ -84,14 +79,10 @@ TEST_P(RandomLies, AreReportedIfAndOnlyIfTheyLeaveAUseUnordered) {
       ASSERT_FALSE(HasFailure()) << "seed " << seed << ", lie " << n;
     }
   }
-  std::printf("%s: %lld bugs planted in random programs (seeds %llu to %llu), %lld left a use unordered, all found",
-              std::string(NameOf(GetParam())).c_str(), static_cast<long long>(told),
-              static_cast<unsigned long long>(first), static_cast<unsigned long long>(past - 1),
-              static_cast<long long>(harmful));
-  for (const auto& [excuse, count] : harmless) {
-    std::printf("; %lld times %s", static_cast<long long>(count), std::string(NameOf(excuse)).c_str());
-  }
-  std::printf("\n");
+  absl::PrintF("%s: %d bugs planted in random programs (seeds %d to %d), %d left a use unordered, all found",
+               NameOf(GetParam()), told, first, past - 1, harmful);
+  for (const auto& [excuse, count] : harmless) absl::PrintF("; %d times %s", count, NameOf(excuse));
+  absl::PrintF("\n");
   EXPECT_GT(harmful, 0);
 }
 
