@@ -1,12 +1,15 @@
 // Whatever a program does, no byte is handed on before its last use is ordered.
 
+#include <cstdint>
+#include <iterator>
 #include <map>
-#include <string>
+#include <optional>
+#include <random>
 
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 #include "tests/environment.h"
-#include "tests/order/random_program.h"
+#include "tests/order/ordered_program.h"
 
 namespace frugal {
 namespace {
@@ -14,6 +17,95 @@ namespace {
 constexpr int64_t kPrograms = 600;
 constexpr int64_t kSteps = 1000;
 constexpr int64_t kLyingSteps = 400;
+
+// Several streams that are busy most of the time share a device that is too small for all that they want: memory moves
+// on every way that there is. The same for the same seed.
+class RandomProgram {
+ public:
+  explicit RandomProgram(uint64_t seed) : random_(seed), streams_(Draw(1, 5)), program_(DrawOptions(seed)) {}
+
+  void Play(int64_t steps) {
+    for (int64_t step = 0; step < steps; ++step) Step();
+  }
+  // Plays up to `steps` steps, no more than a few after the device has lied, then uses all memory in as many ways as it
+  // takes for what is wrong to be seen.
+  void PlayUntilLie(int64_t steps) {
+    for (int64_t step = 0; step < steps && !program_.lying().has_lied(); ++step) Step();
+    for (int64_t step = Draw(0, 10); step > 0; --step) Step();
+    // What is free already first: to take more, streams wait for each other.
+    TakeWhatIsFree(program_);
+    const int64_t first = Draw(0, streams_ - 1);
+    for (int64_t i = 0; i < streams_; ++i) TakeAll(program_, Stream{static_cast<uint64_t>((first + i) % streams_)});
+    EXPECT_TRUE(program_.allocator().Trim().ok());
+  }
+  OrderedProgram& program() { return program_; }
+
+ private:
+  int64_t Draw(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
+  Stream DrawStream() { return Stream{static_cast<uint64_t>(Draw(0, streams_ - 1))}; }
+  // One in four has no virtual memory. Two of the others have handles of several pages, which devices so small have
+  // only with another policy than the usual one: one grows while it can, the other remaps first.
+  OrderedProgram::Options DrawOptions(uint64_t seed) {
+    OrderedProgram::Options options{.memory = kPageSize * Draw(8, 40), .virtual_memory = seed % 4 != 3};
+    if (seed % 4 == 0 || seed % 4 == 3) return options;
+    options.policy.waste_part = seed % 4 == 1 ? 1 : 32;
+    options.policy.request_part = 1;
+    options.policy.piece_part = Draw(1, 4);
+    return options;
+  }
+  Bytes DrawSize() { return Draw(0, 2) == 0 ? Bytes(Draw(1, 1'200'000)) : Bytes(Draw(1, 12'000'000)); }
+  Address DrawBlock() { return std::next(program_.live().begin(), Draw(0, std::ssize(program_.live()) - 1))->first; }
+  void Step() {
+    // Slower than the streams get work, so that they are behind.
+    program_.AdvanceTo(program_.now() + Draw(0, 20));
+    // Captures are short: streams that are captured wait for nobody, and nobody waits for them.
+    if (captured_.has_value() && Draw(0, 9) == 0) EndCapture();
+    const int64_t choice = Draw(0, 999);
+    if (choice < 100) {
+      program_.MakeBusyUntil(DrawStream(), program_.now() + Draw(0, 400));
+    } else if (choice < 105) {
+      BeginCapture(DrawStream());
+    } else if (program_.live().empty() || choice < 550) {
+      static_cast<void>(program_.TryAllocate(DrawSize(), DrawStream()));
+    } else if (choice < 650) {
+      const Address block = DrawBlock();
+      const Stream user = DrawStream();
+      const Stream owner = program_.allocator().inspect().StreamsOf(block).front();
+      if (captured_ == user || captured_ == owner) return;
+      program_.UseOn(block, user, program_.now() + Draw(0, 400));
+    } else if (choice < 985) {
+      program_.Free(DrawBlock());
+    } else {
+      GiveBackMemory();
+    }
+  }
+  void BeginCapture(Stream stream) {
+    if (captured_.has_value()) return;
+    captured_ = stream;
+    program_.BeginCapture(stream);
+  }
+  void EndCapture() {
+    program_.EndCapture(*captured_);
+    captured_.reset();
+  }
+  void GiveBackMemory() {
+    switch (Draw(0, 2)) {
+      case 0:
+        EXPECT_TRUE(program_.allocator().Trim(kPageSize * Draw(1, 40)).ok());
+        break;
+      case 1:
+        EXPECT_TRUE(program_.allocator().MarkUse().ok());
+        break;
+      default:
+        EXPECT_TRUE(program_.allocator().ReturnIdle(kPageSize * Draw(1, 40)).ok());
+    }
+  }
+
+  std::mt19937_64 random_;
+  const int64_t streams_;
+  std::optional<Stream> captured_;
+  OrderedProgram program_;
+};
 
 uint64_t Programs() { return static_cast<uint64_t>(FromEnvironment("FRUGAL_ORDER_PROGRAMS", kPrograms / kSlowdown)); }
 
