@@ -156,7 +156,7 @@ void ShadowRun::Allocate(const Operation& operation) {
   absl::StatusOr<Allocation> allocation = allocate();
   if (!allocation.ok() && faults() > faults_before) {
     CheckRefused(allocation.status(), size, stream, faults_before);
-    // Made again it has what the failure has cost it.
+    // Made again it is to be served.
     faults_before = faults();
     allocation = allocate();
   }

@@ -33,11 +33,32 @@
 #include "tests/shadow/memory_model.h"
 #include "tests/shadow/operation.h"
 #include "tests/shadow/stream_order.h"
-#include "tests/shadow/tally.h"
 #include "tests/shadow/verdict.h"
 #include "tests/shadow/watched_device.h"
 
 namespace frugal::shadow {
+
+// How much was done, in all.
+struct Tally {
+  int64_t operations = 0;
+  int64_t allocations = 0;
+  int64_t out_of_memory = 0;
+  int64_t faults = 0;
+  int64_t device_calls = 0;
+  int64_t stitches = 0;
+  LargeHandles large;  // handles of more than one page
+
+  Tally& operator+=(const Tally& other) {
+    operations += other.operations;
+    allocations += other.allocations;
+    out_of_memory += other.out_of_memory;
+    faults += other.faults;
+    device_calls += other.device_calls;
+    stitches += other.stitches;
+    large += other.large;
+    return *this;
+  }
+};
 
 enum class CheckLevel {
   kOff,   // what the allocator answers, and the end
