@@ -25,7 +25,7 @@ class CallsFailOften : public testing::TestWithParam<std::string> {
   template <typename PlayOnce>
   void Play(const char* what, PlayOnce play) {
     for (const Memory& memory : kMemories) {
-      FaultedHistory undisturbed(history_, memory);
+      FaultedHistory undisturbed(history_, memory, shadow::CheckLevel::kFast);
       FaultedHistory history = undisturbed;
       for (int64_t round = 0; round < rounds_ && !HasFailure(); ++round) play(undisturbed, history);
       history.Print(absl::StrCat(what, ", seed ", TestSeed()));

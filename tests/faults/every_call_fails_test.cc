@@ -33,7 +33,7 @@ class EveryCallFails : public testing::TestWithParam<std::tuple<std::string, Mem
 TEST_P(EveryCallFails, LosesNothing) {
   const auto& [path, memory] = GetParam();
   const History history = ReadHistory(path);
-  FaultedHistory faulted(history, memory);
+  FaultedHistory faulted(history, memory, shadow::CheckLevel::kFull);
   for (const sim::CallKind kind : FailingKinds()) {
     for (const std::string& error : FailingErrors()) FailEachCall(faulted, kind, error);
   }

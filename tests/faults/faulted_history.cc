@@ -18,8 +18,6 @@ using shadow::OperationKind;
 constexpr uint8_t kCaptured = shadow::kStreams;
 constexpr int64_t kIdleWanted = 3;
 constexpr int64_t kTrimmed = 4;
-// Of whole recordings the books are long, and are looked at now and then.
-constexpr size_t kShort = 2000;
 
 uint8_t NumberOf(Stream stream) { return static_cast<uint8_t>(1 + (stream.id - 1) % (kCaptured - 1)); }
 
@@ -96,8 +94,8 @@ Operation SetToOne(std::string_view option) {
 
 }  // namespace
 
-FaultedHistory::FaultedHistory(const History& history, const Memory& memory)
-    : name_(absl::StrCat(history.name, memory.label)) {
+FaultedHistory::FaultedHistory(const History& history, const Memory& memory, shadow::CheckLevel level)
+    : name_(absl::StrCat(history.name, memory.label)), level_(level) {
   program_.movable = memory.is_movable;
   if (memory.has_large_handles) {
     for (const char* option : {"waste_part", "request_part", "piece_part"}) {
@@ -117,8 +115,7 @@ FaultedHistory::FaultedHistory(const History& history, const Memory& memory)
 }
 
 std::string FaultedHistory::Run(const std::string& faults, size_t faults_end) {
-  const bool is_short = program_.operations.size() < kShort;
-  shadow::ShadowRun run(program_, is_short ? shadow::CheckLevel::kFull : shadow::CheckLevel::kFast);
+  shadow::ShadowRun run(program_, level_);
   run.SetFaults(faults);
   for (size_t i = 0; i < program_.operations.size(); ++i) {
     if (i == faults_end) run.SetFaults("");

@@ -35,7 +35,7 @@ inline constexpr Memory kMemories[] = {{"pages", "", true, false},
 // wanted.
 class FaultedHistory {
  public:
-  FaultedHistory(const History& history, const Memory& memory);
+  FaultedHistory(const History& history, const Memory& memory, shadow::CheckLevel level);
 
   // With calls that fail by this plan (see FaultPlan) up to the operation of that number. What does not hold fails the
   // test.
@@ -54,6 +54,7 @@ class FaultedHistory {
   std::string Run(const std::string& faults, size_t faults_end);
 
   const std::string name_;
+  const shadow::CheckLevel level_;
   shadow::Program program_;
   std::map<sim::CallKind, uint64_t> calls_;
   shadow::Tally tally_;
