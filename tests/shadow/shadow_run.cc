@@ -282,8 +282,8 @@ void ShadowRun::Trim(Bytes enough) {
   ExpectOkUnlessFailedTwice("Trim", returned.status(), faults_before);
   if (!returned.ok()) return;
   verdict_.Expect("what Trim returned", returned->count(), (before - memory_.held()).count());
-  if (faults() > faults_before) return;
-  if (enough != kUnlimited || AnyCaptured() || level_ == CheckLevel::kOff) return;
+  const bool is_all = enough == kUnlimited && faults() == faults_before && !AnyCaptured();
+  if (!is_all || level_ == CheckLevel::kOff) return;
   faults_at_trim_ = faults_before;
   if (movable_) verdict_.Expect("pages without a byte in use after a trim", memory_.UnusedPages().count(), 0);
   if (!movable_)
@@ -300,8 +300,8 @@ void ShadowRun::ReturnIdle(Bytes enough) {
   ExpectOkUnlessFailedTwice("ReturnIdle", returned.status(), faults_before);
   if (!returned.ok()) return;
   verdict_.Expect("what ReturnIdle returned", returned->count(), (before - memory_.held()).count());
-  if (movable_ && faults() == faults_before)
-    verdict_.Expect("the time that the host waited for idle memory", (device_.now() - start).count(), 0);
+  if (!movable_ || faults() > faults_before) return;
+  verdict_.Expect("the time that the host waited for idle memory", (device_.now() - start).count(), 0);
 }
 
 void ShadowRun::SetLimit(Bytes limit, Bytes others) {
@@ -430,13 +430,12 @@ void ShadowRun::Finish() {
   const Bytes all = movable_ ? device_bytes_ : kSmallLimit;
   Allocate({.kind = OperationKind::kAllocate, .block = UINT32_MAX, .amount = all.count()});
   verdict_.Expect("blocks after all memory was asked for in one piece", blocks_.count(), 1);
-  const LiveBlock* const whole = blocks_.Find(UINT32_MAX);
-  const Address address = whole == nullptr ? Address() : whole->address;
+  const Address address = blocks_.count() == 1 ? blocks_.Find(UINT32_MAX)->address : Address();
   Free(UINT32_MAX);
   allocator_->inspect().CheckInvariants();
   CheckStatistics();
   if (!failed()) EndWorld();
-  if (!failed() && directory_.Find(address) != nullptr) verdict_.Fail("the directory knows an address that is gone");
+  if (directory_.Find(address) != nullptr) verdict_.Fail("the directory knows an address that is gone");
 }
 
 void ShadowRun::EndWorld() {
