@@ -93,11 +93,6 @@ std::optional<SegmentView> Inspection::FindSegment(Address address) const {
   return segment;
 }
 
-bool Inspection::Owns(Address address) const {
-  absl::MutexLock lock(&state_.mutex);
-  return ExtentWith(state_.arenas, address) != nullptr;
-}
-
 Bytes Inspection::LargestFreeBlock() const {
   absl::MutexLock lock(&state_.mutex);
   return state_.arenas.LargestFree();

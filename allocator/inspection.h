@@ -49,8 +49,6 @@ class Inspection {
   std::optional<BlockView> FindBlock(Address address) const;
   // The segment that contains `address`, without its blocks.
   std::optional<SegmentView> FindSegment(Address address) const;
-  // Whether the address lies in a range of this allocator, mapped or not.
-  bool Owns(Address address) const;
   // The streams that may use the block that starts at `address`: its own, then those of RecordStream. Empty: no block
   // that was handed out starts there.
   std::vector<Stream> StreamsOf(Address address) const;

@@ -26,7 +26,7 @@ struct LeakFinding {
 };
 
 // Survivors of this many epochs make a site suspect, and a leak. "Memory grew by a tenth", which people look for, is
-// true of every third of the healthy programs in leak_verdict_test, of which this accuses none.
+// true of every third of the healthy programs in leak_calibration_test, of which this accuses none.
 inline constexpr int64_t kSuspectEpochs = 4;
 inline constexpr int64_t kLeakEpochs = 6;
 // The first epoch after which the verdict can be kLeak, counted from 1.

@@ -15,6 +15,19 @@ namespace frugal {
 inline constexpr Stream kMain{1};
 inline constexpr Stream kSide{2};
 
+class RecordingObserver : public Observer {
+ public:
+  void OnMemoryEvent(const MemoryEvent& event) override { events.push_back(event); }
+  void DropAnnotation(void* annotation) override { dropped.push_back(annotation); }
+  std::vector<MemoryEvent::Kind> kinds() const {
+    std::vector<MemoryEvent::Kind> kinds;
+    for (const MemoryEvent& event : events) kinds.push_back(event.kind);
+    return kinds;
+  }
+  std::vector<MemoryEvent> events;
+  std::vector<void*> dropped;
+};
+
 class AllocatorTest : public testing::Test {
  protected:
   using CallKind = sim::CallKind;
@@ -38,6 +51,14 @@ class AllocatorTest : public testing::Test {
     allocator_->inspect().CheckInvariants();
     return exhausted;
   }
+  Bytes Trim(Bytes enough = kUnlimited) { return Returned(allocator_->Trim(enough)); }
+  Bytes ReturnIdle(Bytes enough = kUnlimited) { return Returned(allocator_->ReturnIdle(enough)); }
+  Bytes Returned(const absl::StatusOr<Bytes>& returned) {
+    EXPECT_TRUE(returned.ok()) << returned.status();
+    allocator_->inspect().CheckInvariants();
+    return returned.value_or(Bytes(-1));
+  }
+  void MarkUse() { EXPECT_TRUE(allocator_->MarkUse().ok()); }
   // Stitches of 3, 4, 5 … pages out of what a stream frees leave old views, which later ones have to go over.
   void LeaveOldViews(int rounds) {
     for (int round = 0; round < rounds; ++round) {
@@ -69,6 +90,19 @@ class AllocatorTest : public testing::Test {
   sim::SimulatedDevice device_;
   AddressDirectory directory_;
   std::unique_ptr<DeviceAllocator> allocator_;
+};
+
+// With a device between the allocator and the simulated GPU.
+template <typename Between>
+class AllocatorBehind : public AllocatorTest {
+ protected:
+  explicit AllocatorBehind(Bytes memory = MiB(64)) : AllocatorTest(memory) {
+    allocator_ = std::make_unique<DeviceAllocator>(between_, directory_, nullptr);
+  }
+  // Before its device.
+  ~AllocatorBehind() override { allocator_.reset(); }
+
+  Between between_{device_};
 };
 
 }  // namespace frugal

@@ -39,7 +39,7 @@ TEST_F(EndedStreams, ItsMemoryServesOthersOnceTheHostHasWaitedForAllWork) {
 
 TEST_F(EndedStreams, ItsMemoryGoesBackToTheDevice) {
   LeaveBehind(MiB(48), 100);
-  EXPECT_EQ(allocator_->Trim().value_or(Bytes(0)), MiB(48));
+  EXPECT_EQ(Trim(), MiB(48));
   EXPECT_EQ(now(), 100) << "not before the work on it was done";
   EXPECT_EQ(device_.uses_of_ended_streams(), 0);
 }
@@ -91,7 +91,7 @@ TEST_F(EndedStreams, TheNextStreamWithItsHandleDoesNotGetItsMemoryWhileItsWorkGo
 TEST_F(EndedStreams, NamingTheNextStreamWithItsHandleSaysNothingOfItsWork) {
   LeaveBehind(MiB(48), 100);
   // An era ends, so that streams that are named are marked from now on.
-  ASSERT_TRUE(allocator_->MarkUse().ok());
+  MarkUse();
   for (int i = 0; i < 2; ++i) Free(Allocate(KiB(4), kNext));
   Allocate(MiB(40));
   EXPECT_EQ(now(), 100) << "its pages were used before its work was done";
@@ -143,8 +143,8 @@ TEST_F(EndedStreams, AStreamForEachPieceOfWorkTakesNoMoreRangesThanAFew) {
 TEST_F(EndedStreams, ItsIdleMemoryGoesBackBehindAWaitThatIsShort) {
   LeaveBehind(MiB(20), 0);
   Free(Allocate(MiB(20)));
-  ASSERT_TRUE(allocator_->MarkUse().ok());
-  EXPECT_EQ(allocator_->ReturnIdle(kUnlimited).value_or(Bytes(0)), MiB(40));
+  MarkUse();
+  EXPECT_EQ(ReturnIdle(), MiB(40));
   EXPECT_EQ(calls(CallKind::kSync), 1u);
   EXPECT_EQ(device_.uses_of_ended_streams(), 0);
 }
@@ -156,8 +156,8 @@ TEST_F(EndedStreams, ItsIdleMemoryIsNotWaitedForWhileAnotherStreamIsBusy) {
   MakeBusyUntil(kSide, 1'000'000);
   Bytes returned;
   for (int interval = 0; interval < 3; ++interval) {
-    ASSERT_TRUE(allocator_->MarkUse().ok());
-    returned += allocator_->ReturnIdle(kUnlimited).value_or(Bytes(0));
+    MarkUse();
+    returned += ReturnIdle();
   }
   EXPECT_EQ(calls(CallKind::kSync), 0u);
   EXPECT_EQ(returned, MiB(20)) << "of the main stream, which is idle";

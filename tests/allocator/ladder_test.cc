@@ -2,6 +2,7 @@
 // says when all have failed.
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/allocator/allocator_fixture.h"
@@ -11,37 +12,18 @@ namespace {
 
 constexpr Stream kThird{3};
 
-TEST(Ladder, EndsBeforeItBeginsForMoreThanTheDeviceHas) {
-  sim::SimulatedDevice device({.memory = MiB(64)});
-  AddressDirectory directory;
-  DeviceAllocator allocator(device, directory, nullptr);
-  EXPECT_TRUE(absl::IsResourceExhausted(allocator.Allocate(MiB(64) + Bytes(1), kMain).status()));
-  EXPECT_EQ(device.calls(sim::CallKind::kReserve), 0u) << "not even addresses are wanted";
-  EXPECT_TRUE(allocator.Allocate(MiB(64), kMain).ok());
-}
-
-TEST(Ladder, LeavesNothingBehindWhenTheAllocatorEnds) {
-  sim::SimulatedDevice device({.memory = MiB(64)});
-  AddressDirectory directory;
-  Address block;
-  {
-    DeviceAllocator allocator(device, directory, nullptr);
-    block = allocator.Allocate(MiB(8), kMain)->address;
-    EXPECT_EQ(directory.Find(block), &allocator);
-    EXPECT_TRUE(allocator.Free(block).ok());
-    EXPECT_TRUE(allocator.Free(allocator.Allocate(MiB(1), kSide)->address).ok());
-  }
-  EXPECT_EQ(device.used(), Bytes(0));
-  EXPECT_EQ(device.live_events(), 0);
-  EXPECT_EQ(device.calls(sim::CallKind::kUnreserve), device.calls(sim::CallKind::kReserve));
-  EXPECT_EQ(directory.Find(block), nullptr);
-}
-
 class LadderTest : public AllocatorTest {
  protected:
-  explicit LadderTest(Reclaimer* reclaimer = nullptr) : AllocatorTest(MiB(64), true, reclaimer) {}
+  explicit LadderTest(Reclaimer* reclaimer = nullptr, bool virtual_memory = true)
+      : AllocatorTest(MiB(64), virtual_memory, reclaimer) {}
   Remedies remedies() const { return LastOutOfMemory().remedies; }
 };
+
+TEST_F(LadderTest, EndsBeforeItBeginsForMoreThanTheDeviceHas) {
+  EXPECT_TRUE(IsOutOfMemory(MiB(64) + Bytes(1)));
+  EXPECT_EQ(calls(CallKind::kReserve), 0u) << "not even addresses are wanted";
+  Allocate(MiB(64));
+}
 
 TEST_F(LadderTest, TakesBackWhatItsOwnStreamGaveAwayWithoutAnyOtherMemory) {
   const Address block = Allocate(MiB(64));
@@ -162,6 +144,77 @@ TEST_F(LadderTest, FindsEveryWholeFreePageOfAnyStreamBeforeItGivesUp) {
   EXPECT_EQ(statistics().num_ooms, 0);
 }
 
+TEST_F(LadderTest, ReportsWhatWasKnownAndLeavesTheAllocatorUsable) {
+  const Address block = Allocate(MiB(48));
+  EXPECT_TRUE(IsOutOfMemory(MiB(32)));
+  const OutOfMemoryReport report = LastOutOfMemory();
+  EXPECT_EQ(report.requested, MiB(32));
+  EXPECT_EQ(report.allocated, MiB(48));
+  EXPECT_EQ(report.reserved, MiB(48));
+  EXPECT_EQ(report.device_free, MiB(16));
+  EXPECT_EQ(report.device_total, MiB(64));
+  EXPECT_EQ(statistics().num_ooms, 1);
+  Free(block);
+  Allocate(MiB(64));
+}
+
+TEST_F(LadderTest, ReportsToAThreadItsOwnRequestAndNoOthersThatFailedAfterIt) {
+  EXPECT_TRUE(IsOutOfMemory(GiB(1)));
+  std::thread([this] {
+    EXPECT_TRUE(IsOutOfMemory(GiB(2)));
+    EXPECT_EQ(LastOutOfMemory().requested, GiB(2));
+  }).join();
+  EXPECT_EQ(LastOutOfMemory().requested, GiB(1));
+}
+
+TEST_F(LadderTest, CountsWhatOthersHoldAgainstTheLimit) {
+  SharedLimit& limit = allocator_->settings().limit();
+  limit.Set(MiB(32));
+  ASSERT_TRUE(limit.Take(MiB(16)));
+  EXPECT_TRUE(IsOutOfMemory(MiB(18)));
+  EXPECT_EQ(LastOutOfMemory().limit, MiB(32));
+  Allocate(MiB(16));
+  limit.GiveBack(MiB(16));
+  Allocate(MiB(16));
+}
+
+// While one request waits for caches, another thread's fails.
+class BesideAnother : public Reclaimer {
+ public:
+  bool ReleaseCaches() override {
+    if (is_asked_) return false;
+    is_asked_ = true;
+    std::thread([this] {
+      EXPECT_TRUE(absl::IsResourceExhausted(allocator->Allocate(MiB(50), kSide).status()));
+      EXPECT_EQ(LastOutOfMemory().remedies.stream_waits, Bytes(0));
+      EXPECT_TRUE(LastOutOfMemory().driver_failure.ok()) << LastOutOfMemory().driver_failure;
+    }).join();
+    return false;
+  }
+  bool CollectGarbage() override { return false; }
+
+  DeviceAllocator* allocator = nullptr;
+
+ private:
+  bool is_asked_ = false;
+};
+
+class LadderOfTwo : public BesideAnother, public AllocatorTest {
+ protected:
+  LadderOfTwo() : AllocatorTest(MiB(64), true, this) { allocator = allocator_.get(); }
+};
+
+TEST_F(LadderOfTwo, HasTheRemediesAndTheFailuresOfEachForItself) {
+  Allocate(MiB(32));
+  const Address block = Allocate(MiB(30));
+  UseOn(block, kSide, 100);
+  Free(block);
+  ASSERT_TRUE(device_.SetFaults("memory_info@1=invalid_value"));
+  EXPECT_TRUE(IsOutOfMemory(MiB(40)));
+  EXPECT_EQ(LastOutOfMemory().remedies.stream_waits, MiB(30));
+  EXPECT_NE(std::string(LastOutOfMemory().driver_failure.message()), "");
+}
+
 // Gives back what a test tells it to, step by step.
 class GivingReclaimer : public Reclaimer {
  public:
@@ -189,7 +242,7 @@ class GivingReclaimer : public Reclaimer {
 
 class LadderOfOthers : public LadderTest {
  protected:
-  LadderOfOthers() : LadderTest(&reclaimer_) {
+  explicit LadderOfOthers(bool virtual_memory = true) : LadderTest(&reclaimer_, virtual_memory) {
     reclaimer_.allocator = allocator_.get();
     reclaimer_.device = &device_;
   }
@@ -303,52 +356,47 @@ TEST_F(LadderOfOthers, CountsACallThatFailsAfterwards) {
 }
 
 // On segments, where a step that is not needed would ask the device for another one.
-TEST(LadderOfSegments, EndsWithTheVeryBlockThatCachesGave) {
-  GivingReclaimer reclaimer;
-  sim::SimulatedDevice device({.memory = MiB(64), .virtual_memory = false});
-  AddressDirectory directory;
-  DeviceAllocator allocator(device, directory, &reclaimer);
-  reclaimer.allocator = &allocator;
-  const Address block = allocator.Allocate(MiB(40), kMain)->address;
-  EXPECT_TRUE(allocator.Allocate(MiB(24), kMain).ok());
-  reclaimer.of_caches = {block};
-  EXPECT_EQ(allocator.Allocate(MiB(40), kMain)->address, block);
-  EXPECT_EQ(reclaimer.asked, "caches ");
+class LadderOfSegments : public LadderOfOthers {
+ protected:
+  LadderOfSegments() : LadderOfOthers(/*virtual_memory=*/false) {}
+};
+
+TEST_F(LadderOfSegments, EndsWithTheVeryBlockThatCachesGave) {
+  const Address block = Allocate(MiB(40));
+  Allocate(MiB(24));
+  reclaimer_.of_caches = {block};
+  EXPECT_EQ(Allocate(MiB(40)), block);
+  EXPECT_EQ(reclaimer_.asked, "caches ");
 }
 
+class LadderOfLittle : public AllocatorTest {
+ protected:
+  LadderOfLittle() : AllocatorTest(MiB(48)) {}
+};
+
 // The only place that does not lie in pages of handles that are lent joins two free blocks, whose pages it cannot take.
-TEST(Ladder, FindsAPlaceApartInTheRangeThatIsThere) {
-  sim::SimulatedDevice device({.memory = MiB(48)});
-  AddressDirectory directory;
-  DeviceAllocator allocator(device, directory, nullptr);
-  const auto allocate = [&allocator](Bytes size, uint64_t stream) {
-    const absl::StatusOr<Allocation> made = allocator.Allocate(size, Stream{stream});
-    EXPECT_TRUE(made.ok()) << made.status();
-    return made.ok() ? made->address : Address();
-  };
-  const auto free = [&allocator](Address block) { EXPECT_TRUE(allocator.Free(block).ok()); };
-  allocate(MiB(6), 1);
-  const Address second = allocate(MiB(4), 4);
-  allocate(Bytes(1), 1);
-  allocate(MiB(4), 1);
-  const Address between = allocate(KiB(1950), 4);
-  allocate(MiB(2), 1);
-  const Address last = allocate(MiB(10), 4);
-  allocate(MiB(6), 1);
-  allocate(MiB(2), 3);
-  ASSERT_TRUE(allocator.RecordStream(last, Stream{1}).ok());
-  device.MakeBusyUntil(Stream{1}, sim::Nanoseconds(1));
-  free(last);
-  free(between);
-  allocate(MiB(6), 1);
-  free(allocate(MiB(2), 4));
-  for (int i = 0; i < 2; ++i) allocate(MiB(2), 1);
-  allocate(Bytes(1), 3);
-  free(second);
-  const uint64_t reserves = device.calls(sim::CallKind::kReserve);
-  allocate(MiB(12), 4);
-  EXPECT_EQ(device.calls(sim::CallKind::kReserve), reserves);
-  EXPECT_EQ(device.used(), MiB(48));
+TEST_F(LadderOfLittle, FindsAPlaceApartInTheRangeThatIsThere) {
+  Allocate(MiB(6), Stream{1});
+  const Address second = Allocate(MiB(4), Stream{4});
+  Allocate(Bytes(1), Stream{1});
+  Allocate(MiB(4), Stream{1});
+  const Address between = Allocate(KiB(1950), Stream{4});
+  Allocate(MiB(2), Stream{1});
+  const Address last = Allocate(MiB(10), Stream{4});
+  Allocate(MiB(6), Stream{1});
+  Allocate(MiB(2), Stream{3});
+  UseOn(last, Stream{1}, 1);
+  Free(last);
+  Free(between);
+  Allocate(MiB(6), Stream{1});
+  Free(Allocate(MiB(2), Stream{4}));
+  for (int i = 0; i < 2; ++i) Allocate(MiB(2), Stream{1});
+  Allocate(Bytes(1), Stream{3});
+  Free(second);
+  const uint64_t reserves = calls(CallKind::kReserve);
+  Allocate(MiB(12), Stream{4});
+  EXPECT_EQ(calls(CallKind::kReserve), reserves);
+  EXPECT_EQ(device_.used(), MiB(48));
 }
 
 }  // namespace

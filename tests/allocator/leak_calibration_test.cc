@@ -6,14 +6,12 @@
 #include <cstdio>
 #include <functional>
 #include <map>
-#include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "allocator/births/line_history.h"
 #include "allocator/births/trend.h"
 #include "gtest/gtest.h"
+#include "tests/allocator/made_up_program.h"
 
 namespace frugal {
 namespace {
@@ -23,55 +21,9 @@ constexpr int kEpochs = 30;
 // By then what fills up within six epochs has been full for long enough to be seen.
 constexpr int kSettledEpochs = 15;
 
-// A program whose lines are numbers, and what it keeps, by name.
-class Program {
- public:
-  explicit Program(unsigned seed) : random_(seed) {}
-
-  // Puts a block of this size, made at `line`, in the place of the one that was kept under the name.
-  void Keep(int64_t name, Bytes size, uint32_t line) {
-    Drop(name);
-    kept_[name] = {births_.Born(size, {SiteId{line}}), size};
-  }
-  void Drop(int64_t name) {
-    const auto found = kept_.find(name);
-    if (found == kept_.end()) return;
-    births_.Died(found->second.first, found->second.second);
-    kept_.erase(found);
-  }
-  // Unless something is kept under the name.
-  void Cache(int64_t name, Bytes size, uint32_t line) {
-    if (!kept_.contains(name)) Keep(name, size, line);
-  }
-  void Leak(Bytes size, uint32_t line) { births_.Born(size, {SiteId{line}}); }
-  // From 0 to `limit` - 1.
-  int64_t Below(int64_t limit) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(limit)); }
-  int64_t Between(int64_t least, int64_t most) { return least + Below(most - least + 1); }
-  void EndEpoch() { births_.EndEpoch(); }
-
-  // The surest of all lines.
-  LeakFinding Judge() const {
-    const std::vector<SiteHistory> histories = births_.Histories();
-    std::map<SiteId, LineHistory> by_site;
-    for (const SiteHistory& history : histories) by_site[history.site].Add(history);
-    std::vector<LineHistory> lines;
-    for (auto& [site, line] : by_site) lines.push_back(std::move(line));
-    LeakFinding surest;
-    for (const LineJudgement& judgement : JudgeLines(lines)) {
-      if (judgement.leak.verdict >= surest.verdict) surest = judgement.leak;
-    }
-    return surest;
-  }
-
- private:
-  std::mt19937 random_;
-  BirthEpochs births_;
-  std::map<int64_t, std::pair<uint32_t, Bytes>> kept_;
-};
-
 // What one program does in an epoch, with figures of its own.
-using Behaviour = std::function<void(Program&, int epoch)>;
-using Kind = std::function<Behaviour(Program&)>;
+using Behaviour = std::function<void(MadeUpProgram&, int epoch)>;
+using Kind = std::function<Behaviour(MadeUpProgram&)>;
 
 constexpr uint32_t kFirst = 1;
 constexpr uint32_t kSecond = 2;
@@ -79,21 +31,21 @@ constexpr uint32_t kThird = 3;
 constexpr uint32_t kBackground = 9;
 
 // What every program has beside: a model, and a last batch that is alive at the end of each epoch.
-void Background(Program& program, int epoch) {
+void Background(MadeUpProgram& program, int epoch) {
   if (epoch == 0) program.Keep(100'000, MiB(20), kBackground);
   program.Keep(100'001, KiB(program.Between(50, 500)), kBackground);
 }
 
-Bytes EntrySize(Program& program, bool varies) { return KiB(varies ? program.Between(20, 60) : 40); }
+Bytes EntrySize(MadeUpProgram& program, bool varies) { return KiB(varies ? program.Between(20, 60) : 40); }
 
 // How many to make in an epoch for all to be there after one to six epochs. Until then nothing tells it from a leak.
-int64_t FillsWithin(int64_t entries, Program& program) { return entries / program.Between(1, 6) + 1; }
+int64_t FillsWithin(int64_t entries, MadeUpProgram& program) { return entries / program.Between(1, 6) + 1; }
 
 // Filled at one line, its entries replaced at random at others.
-Behaviour Pool(Program& program, std::vector<uint32_t> replaced_at, bool varies) {
+Behaviour Pool(MadeUpProgram& program, std::vector<uint32_t> replaced_at, bool varies) {
   const int64_t entries = program.Between(20, 200);
   const int64_t each_epoch = FillsWithin(entries, program);
-  return [=, filled = int64_t{0}](Program& running, int) mutable {
+  return [=, filled = int64_t{0}](MadeUpProgram& running, int) mutable {
     for (int64_t i = 0; i < each_epoch; ++i) {
       if (filled < entries) {
         running.Keep(filled++, EntrySize(running, varies), kFirst);
@@ -106,10 +58,10 @@ Behaviour Pool(Program& program, std::vector<uint32_t> replaced_at, bool varies)
 }
 
 // One of so many, made when it is first met.
-Behaviour Cache(Program& program, bool is_by_rank) {
+Behaviour Cache(MadeUpProgram& program, bool is_by_rank) {
   const int64_t keys = program.Between(20, 200);
   const int64_t each_epoch = program.Between(keys / 3, keys);
-  return [=](Program& running, int) {
+  return [=](MadeUpProgram& running, int) {
     for (int64_t i = 0; i < each_epoch; ++i) {
       // As words of a text are: the n-th of them as often as 1/n.
       const int64_t key = is_by_rank ? running.Below(running.Below(keys) + 1) : running.Below(keys);
@@ -119,18 +71,18 @@ Behaviour Cache(Program& program, bool is_by_rank) {
 }
 
 // The latest so many, whatever they are.
-Behaviour RingBuffer(Program& program) {
+Behaviour RingBuffer(MadeUpProgram& program) {
   const int64_t entries = program.Between(20, 200);
   const int64_t each_epoch = FillsWithin(entries, program);
-  return [=, next = int64_t{0}](Program& running, int) mutable {
+  return [=, next = int64_t{0}](MadeUpProgram& running, int) mutable {
     for (int64_t i = 0; i < each_epoch; ++i) running.Keep(next++ % entries, EntrySize(running, true), kFirst);
   };
 }
 
 // A queue whose length goes up and down by chance.
-Behaviour Queue(Program& program) {
+Behaviour Queue(MadeUpProgram& program) {
   const int64_t most = program.Between(20, 100);
-  return [=, first = int64_t{0}, next = int64_t{0}](Program& running, int) mutable {
+  return [=, first = int64_t{0}, next = int64_t{0}](MadeUpProgram& running, int) mutable {
     for (int64_t i = 0; i < 20; ++i) {
       if (next - first < most && (next == first || running.Below(2) == 0)) {
         running.Keep(next++, KiB(40), kFirst);
@@ -141,9 +93,9 @@ Behaviour Queue(Program& program) {
   };
 }
 
-Behaviour VaryingBatches(Program& program) {
+Behaviour VaryingBatches(MadeUpProgram& program) {
   const int64_t tensors = program.Between(5, 50);
-  return [=](Program& running, int) {
+  return [=](MadeUpProgram& running, int) {
     for (int64_t name = 0; name < tensors; ++name) running.Drop(name);
     const int64_t size = running.Between(10, 200);
     for (int64_t name = 0; name < running.Between(tensors / 2, tensors); ++name) running.Keep(name, KiB(size), kFirst);
@@ -151,9 +103,9 @@ Behaviour VaryingBatches(Program& program) {
 }
 
 // More in one epoch than in the next, in a rhythm of a few epochs.
-Behaviour Seasons(Program& program) {
+Behaviour Seasons(MadeUpProgram& program) {
   const int64_t period = program.Between(2, 7);
-  return [=](Program& running, int epoch) {
+  return [=](MadeUpProgram& running, int epoch) {
     const int64_t wanted = 10 + 10 * (epoch % period);
     for (int64_t name = 0; name < 80; ++name) {
       if (name >= wanted)
@@ -164,9 +116,9 @@ Behaviour Seasons(Program& program) {
   };
 }
 
-Behaviour WarmUp(Program& program) {
+Behaviour WarmUp(MadeUpProgram& program) {
   const int64_t epochs = program.Between(2, 5);
-  return [=](Program& running, int epoch) {
+  return [=](MadeUpProgram& running, int epoch) {
     if (epoch < epochs) {
       for (int64_t i = 0; i < 10; ++i) running.Keep(epoch * 10 + i, KiB(40), kFirst);
     }
@@ -175,18 +127,18 @@ Behaviour WarmUp(Program& program) {
 
 const std::map<std::string, Kind>& HealthyKinds() {
   static const std::map<std::string, Kind> kinds = {
-      {"pool replaced at another line", [](Program& p) { return Pool(p, {kSecond}, false); }},
-      {"pool of several sizes, at another line", [](Program& p) { return Pool(p, {kSecond}, true); }},
+      {"pool replaced at another line", [](MadeUpProgram& p) { return Pool(p, {kSecond}, false); }},
+      {"pool of several sizes, at another line", [](MadeUpProgram& p) { return Pool(p, {kSecond}, true); }},
       {"pool replaced at two other lines",
-       [](Program& p) {
+       [](MadeUpProgram& p) {
          return Pool(p, {kSecond, kThird}, false);
        }},
-      {"pool replaced at its own line", [](Program& p) { return Pool(p, {kFirst}, false); }},
-      {"pool of several sizes, at its own line", [](Program& p) { return Pool(p, {kFirst}, true); }},
+      {"pool replaced at its own line", [](MadeUpProgram& p) { return Pool(p, {kFirst}, false); }},
+      {"pool of several sizes, at its own line", [](MadeUpProgram& p) { return Pool(p, {kFirst}, true); }},
       {"ring buffer", RingBuffer},
       {"queue", Queue},
-      {"cache that fills up", [](Program& p) { return Cache(p, false); }},
-      {"cache that fills up by rank", [](Program& p) { return Cache(p, true); }},
+      {"cache that fills up", [](MadeUpProgram& p) { return Cache(p, false); }},
+      {"cache that fills up by rank", [](MadeUpProgram& p) { return Cache(p, true); }},
       {"varying batches", VaryingBatches},
       {"seasons", Seasons},
       {"warm-up", WarmUp},
@@ -197,47 +149,47 @@ const std::map<std::string, Kind>& HealthyKinds() {
 const std::map<std::string, Kind>& LeakingKinds() {
   static const std::map<std::string, Kind> kinds = {
       {"as much in each epoch",
-       [](Program& p) -> Behaviour {
-         return [blocks = p.Between(1, 20)](Program& running, int) {
+       [](MadeUpProgram& p) -> Behaviour {
+         return [blocks = p.Between(1, 20)](MadeUpProgram& running, int) {
            for (int64_t i = 0; i < blocks; ++i) running.Leak(KiB(40), kFirst);
          };
        }},
       {"by chance",
-       [](Program&) -> Behaviour {
-         return [](Program& running, int) {
+       [](MadeUpProgram&) -> Behaviour {
+         return [](MadeUpProgram& running, int) {
            for (int64_t i = running.Below(10); i > 0; --i) running.Leak(EntrySize(running, true), kFirst);
          };
        }},
       {"in every second or third epoch",
-       [](Program& p) -> Behaviour {
-         return [period = p.Between(2, 3)](Program& running, int epoch) {
+       [](MadeUpProgram& p) -> Behaviour {
+         return [period = p.Between(2, 3)](MadeUpProgram& running, int epoch) {
            if (epoch % period == 0) running.Leak(KiB(40), kFirst);
          };
        }},
       {"late",
-       [](Program& p) -> Behaviour {
-         return [begin = p.Between(5, 18)](Program& running, int epoch) {
+       [](MadeUpProgram& p) -> Behaviour {
+         return [begin = p.Between(5, 18)](MadeUpProgram& running, int epoch) {
            if (epoch >= begin) running.Leak(KiB(40), kFirst);
          };
        }},
       {"beside a pool",
-       [](Program& p) -> Behaviour {
-         return [pool = Pool(p, {kSecond}, true)](Program& running, int epoch) {
+       [](MadeUpProgram& p) -> Behaviour {
+         return [pool = Pool(p, {kSecond}, true)](MadeUpProgram& running, int epoch) {
            pool(running, epoch);
            running.Leak(KiB(40), kThird);
          };
        }},
       {"beside a full buffer at the same line",
-       [](Program& p) -> Behaviour {
+       [](MadeUpProgram& p) -> Behaviour {
          const int64_t entries = p.Between(4, 16);
-         return [entries, next = int64_t{0}](Program& running, int) mutable {
+         return [entries, next = int64_t{0}](MadeUpProgram& running, int) mutable {
            for (int64_t i = 0; i < 3; ++i) running.Keep(next++ % entries, KiB(40), kFirst);
            running.Leak(KiB(40), kFirst);
          };
        }},
       {"beside what fluctuates at the same line",
-       [](Program& p) -> Behaviour {
-         return [batches = VaryingBatches(p)](Program& running, int epoch) {
+       [](MadeUpProgram& p) -> Behaviour {
+         return [batches = VaryingBatches(p)](MadeUpProgram& running, int epoch) {
            batches(running, epoch);
            for (int i = 0; i < 10; ++i) running.Leak(KiB(100), kFirst);
          };
@@ -246,24 +198,24 @@ const std::map<std::string, Kind>& LeakingKinds() {
   return kinds;
 }
 
-struct Told {
+struct Accusations {
   int at_last = 0;
   int most = 0;  // at the end of any one epoch after kSettledEpochs
 };
 
 // Of how many programs a leak or a growing tensor is told, at kTrendConfidence or more.
-Told TimesTold(const Kind& kind) {
+Accusations CountAccusations(const Kind& kind) {
   std::vector<int> by_epoch(kEpochs);
   for (unsigned seed = 1; seed <= kPrograms; ++seed) {
-    Program program(seed);
+    MadeUpProgram program(seed);
     const Behaviour behave = kind(program);
     for (int epoch = 0; epoch < kEpochs; ++epoch) {
       Background(program, epoch);
       behave(program, epoch);
       program.EndEpoch();
       const LeakFinding finding = program.Judge();
-      const bool is_told = finding.verdict >= LeakVerdict::kLeak && finding.confidence >= kTrendConfidence;
-      by_epoch[static_cast<size_t>(epoch)] += is_told ? 1 : 0;
+      const bool is_accused = finding.verdict >= LeakVerdict::kLeak && finding.confidence >= kTrendConfidence;
+      by_epoch[static_cast<size_t>(epoch)] += is_accused ? 1 : 0;
     }
   }
   return {by_epoch.back(), *std::max_element(by_epoch.begin() + kSettledEpochs, by_epoch.end())};
@@ -272,18 +224,19 @@ Told TimesTold(const Kind& kind) {
 TEST(LeakCalibrationTest, FewHealthyProgramsOfAnyKindAreAccused) {
   std::printf("seeds 1 to %d, %d epochs each\n", kPrograms, kEpochs);
   for (const auto& [name, kind] : HealthyKinds()) {
-    const Told told = TimesTold(kind);
-    std::printf("%-40s accused at last %3d, at the worst end of an epoch %3d\n", name.c_str(), told.at_last, told.most);
-    EXPECT_LE(told.most, kPrograms / 20) << name;
+    const Accusations accused = CountAccusations(kind);
+    std::printf("%-40s accused at last %3d, at the worst end of an epoch %3d\n", name.c_str(), accused.at_last,
+                accused.most);
+    EXPECT_LE(accused.most, kPrograms / 20) << name;
   }
 }
 
 TEST(LeakCalibrationTest, NearlyAllLeaksOfAnyKindAreFound) {
   std::printf("seeds 1 to %d, %d epochs each\n", kPrograms, kEpochs);
   for (const auto& [name, kind] : LeakingKinds()) {
-    const Told told = TimesTold(kind);
-    std::printf("%-40s found at last %3d\n", name.c_str(), told.at_last);
-    EXPECT_GE(told.at_last, kPrograms * 19 / 20) << name;
+    const Accusations accused = CountAccusations(kind);
+    std::printf("%-40s found at last %3d\n", name.c_str(), accused.at_last);
+    EXPECT_GE(accused.at_last, kPrograms * 19 / 20) << name;
   }
 }
 

@@ -26,7 +26,6 @@ class AskingReclaimer final : public Reclaimer {
       EXPECT_EQ(allocator->inspect().StreamsOf(block->address).size(), 2u);
       EXPECT_TRUE(allocator->inspect().FindBlock(block->address).has_value());
       EXPECT_TRUE(allocator->inspect().FindSegment(block->address).has_value());
-      EXPECT_TRUE(allocator->inspect().Owns(block->address));
       EXPECT_TRUE(allocator->Free(block->address).ok());
       EXPECT_FALSE(allocator->inspect().Snapshot().empty());
       EXPECT_TRUE(allocator->MarkUse().ok());

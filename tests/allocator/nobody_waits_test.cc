@@ -1,19 +1,16 @@
 // Nobody waits for a stranger's driver call: while one thread is inside a call of the driver, all that needs no such
 // call is served.
 
-#include <atomic>
-#include <memory>
 #include <ostream>
-#include <random>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "tests/allocator/allocator_fixture.h"
-#include "tests/devices/forwarding_device.h"
 #include "tests/devices/holding_device.h"
 
 namespace frugal {
@@ -29,14 +26,23 @@ struct Hold {
   friend void PrintTo(const Hold& hold, std::ostream* stream) { *stream << kCallNames[static_cast<int>(hold.call)]; }
 };
 
+// Which of its calls the worker is held in, and how many fail from there on.
+struct HeldCall {
+  const char* name;
+  int nth;
+  int failures;
+
+  friend void PrintTo(const HeldCall& call, std::ostream* stream) { *stream << call.name; }
+};
+
 // A full GPU, on whose main stream a worker stitches, over old views in the end, trims and gives idle memory back. It
 // takes from the main stream for others while that is busy, has others use its blocks, and trims during a capture. The
 // blocks of the main stream lie side by side with those that the test itself gives back.
-class NobodyWaits : public testing::TestWithParam<Hold> {
+class NobodyWaits : public testing::TestWithParam<std::tuple<Hold, HeldCall>> {
  protected:
   static constexpr Bytes kMemory = MiB(96);
 
-  NobodyWaits() : gpu_({.memory = kMemory, .virtual_memory = GetParam().virtual_memory}) {
+  NobodyWaits() : gpu_({.memory = kMemory, .virtual_memory = hold().virtual_memory}) {
     allocator_.settings().SetCheckLevel(CheckLevel::kFull);
     // Three quarters of a page stay free in each of these streams: hits, and never whole pages to take away.
     for (Stream stream : {kMain, kSide}) small_.push_back(Allocate(KiB(500), stream));
@@ -46,6 +52,7 @@ class NobodyWaits : public testing::TestWithParam<Hold> {
     }
   }
 
+  static const Hold& hold() { return std::get<0>(GetParam()); }
   Address Allocate(Bytes size, Stream stream) {
     const absl::StatusOr<Allocation> made = allocator_.Allocate(size, stream);
     EXPECT_TRUE(made.ok()) << made.status();
@@ -72,7 +79,7 @@ class NobodyWaits : public testing::TestWithParam<Hold> {
       Expect(allocator_.RecordStream(block, kThird));
       Free(block);
     }
-    if (GetParam().virtual_memory) gpu_.MakeBusyUntil(kMain, gpu_.now() + sim::Nanoseconds(1'000));
+    if (hold().virtual_memory) gpu_.MakeBusyUntil(kMain, gpu_.now() + sim::Nanoseconds(1'000));
     Try(MiB(4));
     for (Address block : std::exchange(workers_, {})) Free(block);
     Try(MiB(20), kFourth);
@@ -117,7 +124,7 @@ class NobodyWaits : public testing::TestWithParam<Hold> {
 
   // Returns whether the worker made so many of those calls.
   bool Run(int nth, int failures) {
-    device_.Hold(GetParam().call, nth, failures);
+    device_.Hold(hold().call, nth, failures);
     std::thread worker([this] {
       Work();
       device_.End();
@@ -151,30 +158,13 @@ class NobodyWaits : public testing::TestWithParam<Hold> {
   std::vector<Address> workers_;
 };
 
-class NobodyWaitsForTheFirst : public NobodyWaits {};
-TEST_P(NobodyWaitsForTheFirst, CallOfAStranger) {
-  EXPECT_TRUE(Run(1, 0)) << "the worker made no such call";
-  GiveAllBack();
-}
-
-class NobodyWaitsForALater : public NobodyWaits {};
-TEST_P(NobodyWaitsForALater, CallOfAStranger) {
-  Run(7, 0);
-  GiveAllBack();
-}
-
-class NobodyWaitsForOne : public NobodyWaits {};
-TEST_P(NobodyWaitsForOne, ThatFailsOnce) {
-  EXPECT_TRUE(Run(2, 1));
-  EXPECT_EQ(device_.failed(), 1);
-  GiveAllBack();
-}
-TEST_P(NobodyWaitsForOne, ThatFailsTheSecondAttemptToo) {
-  Run(3, 2);
-  GiveAllBack();
-}
-TEST_P(NobodyWaitsForOne, ThatFailsMidway) {
-  Run(10, 4);
+TEST_P(NobodyWaits, ForACallOfAStranger) {
+  const HeldCall& run = std::get<1>(GetParam());
+  const bool is_held = Run(run.nth, run.failures);
+  EXPECT_TRUE(is_held || run.nth > 2) << "the worker made no such call";
+  if (run.nth == 2) {
+    EXPECT_EQ(device_.failed(), 1);
+  }
   GiveAllBack();
 }
 
@@ -195,161 +185,72 @@ constexpr Hold kHolds[] = {{Call::kMemoryInfo, true},
                            {Call::kRecord, false},
                            {Call::kHasPassed, false},
                            {Call::kSynchronizeAll, false}};
-const auto kName = [](const auto& info) {
-  return absl::StrCat(kCallNames[static_cast<int>(info.param.call)], info.param.virtual_memory ? "" : "_of_segments");
-};
-INSTANTIATE_TEST_SUITE_P(Calls, NobodyWaitsForTheFirst, testing::ValuesIn(kHolds), kName);
-INSTANTIATE_TEST_SUITE_P(Calls, NobodyWaitsForALater, testing::ValuesIn(kHolds), kName);
-INSTANTIATE_TEST_SUITE_P(Calls, NobodyWaitsForOne, testing::ValuesIn(kHolds), kName);
+constexpr HeldCall kHeldCalls[] = {{"the_first", 1, 0},
+                                   {"a_later_one", 7, 0},
+                                   {"one_that_fails_once", 2, 1},
+                                   {"one_that_fails_the_second_attempt_too", 3, 2},
+                                   {"one_that_fails_midway", 10, 4}};
+INSTANTIATE_TEST_SUITE_P(Calls, NobodyWaits, testing::Combine(testing::ValuesIn(kHolds), testing::ValuesIn(kHeldCalls)),
+                         [](const auto& info) {
+                           const Hold& hold = std::get<0>(info.param);
+                           return absl::StrCat(kCallNames[static_cast<int>(hold.call)],
+                                               hold.virtual_memory ? "_" : "_of_segments_",
+                                               std::get<1>(info.param).name);
+                         });
 
-class ASecondMiss : public testing::Test {
- protected:
-  sim::SimulatedDevice gpu_{{.memory = MiB(64)}};
-  HoldingDevice device_{gpu_};
-  AddressDirectory directory_;
-  DeviceAllocator allocator_{device_, directory_, nullptr};
-};
+using ASecondMiss = AllocatorBehind<HoldingDevice>;
 
 TEST_F(ASecondMiss, IsServedByWhatBecameFreeWhileItWaited) {
-  const absl::StatusOr<Allocation> block = allocator_.Allocate(MiB(20), kMain);
-  ASSERT_TRUE(block.ok());
-  device_.Hold(Call::kMap, 1, 0);
-  std::thread first([&] { EXPECT_TRUE(allocator_.Allocate(MiB(20), kSide).ok()); });
-  ASSERT_TRUE(device_.AwaitHeld());
+  const Address block = Allocate(MiB(20));
+  between_.Hold(Call::kMap, 1, 0);
+  std::thread first([&] { EXPECT_TRUE(allocator_->Allocate(MiB(20), kSide).ok()); });
+  ASSERT_TRUE(between_.AwaitHeld());
   // Whether it comes before the block is free or after.
   std::thread second([&] {
-    const absl::StatusOr<Allocation> made = allocator_.Allocate(MiB(20), kMain);
+    const absl::StatusOr<Allocation> made = allocator_->Allocate(MiB(20), kMain);
     ASSERT_TRUE(made.ok()) << made.status();
-    EXPECT_EQ(made->address, block->address);
+    EXPECT_EQ(made->address, block);
   });
-  EXPECT_TRUE(allocator_.Free(block->address).ok());
-  device_.GoOn();
+  EXPECT_TRUE(allocator_->Free(block).ok());
+  between_.GoOn();
   first.join();
   second.join();
-  EXPECT_EQ(allocator_.inspect().Held(), MiB(40)) << "for two blocks of 20 MiB";
+  EXPECT_EQ(allocator_->inspect().Held(), MiB(40)) << "for two blocks of 20 MiB";
 }
 
 TEST_F(ASecondMiss, WhoseCallFailsIsServedByWhatBecameFreeMeanwhile) {
-  allocator_.settings().SetCheckLevel(CheckLevel::kFull);
-  const absl::StatusOr<Allocation> block = allocator_.Allocate(MiB(20), kMain);
-  ASSERT_TRUE(block.ok());
-  device_.Hold(Call::kMap, 1, 1);
+  allocator_->settings().SetCheckLevel(CheckLevel::kFull);
+  const Address block = Allocate(MiB(20));
+  between_.Hold(Call::kMap, 1, 1);
   std::thread failing([&] {
-    const absl::StatusOr<Allocation> made = allocator_.Allocate(MiB(20), kMain);
+    const absl::StatusOr<Allocation> made = allocator_->Allocate(MiB(20), kMain);
     ASSERT_TRUE(made.ok()) << made.status();
-    EXPECT_EQ(made->address, block->address);
+    EXPECT_EQ(made->address, block);
   });
-  ASSERT_TRUE(device_.AwaitHeld());
-  EXPECT_TRUE(allocator_.Free(block->address).ok());
-  device_.GoOn();
+  ASSERT_TRUE(between_.AwaitHeld());
+  EXPECT_TRUE(allocator_->Free(block).ok());
+  between_.GoOn();
   failing.join();
-  allocator_.inspect().CheckInvariants();
+  allocator_->inspect().CheckInvariants();
 }
 
 TEST_F(ASecondMiss, OfTheSameStreamIsServedBesideTheFirst) {
-  device_.Hold(Call::kSetAccess, 1, 0);
+  between_.Hold(Call::kSetAccess, 1, 0);
   std::vector<Address> blocks(2);
   const auto allocate = [&](size_t which) {
-    const absl::StatusOr<Allocation> made = allocator_.Allocate(MiB(20), kMain);
+    const absl::StatusOr<Allocation> made = allocator_->Allocate(MiB(20), kMain);
     ASSERT_TRUE(made.ok()) << made.status();
     blocks[which] = made->address;
   };
   std::thread first([&] { allocate(0); });
-  ASSERT_TRUE(device_.AwaitHeld());
+  ASSERT_TRUE(between_.AwaitHeld());
   std::thread second([&] { allocate(1); });
-  device_.GoOn();
+  between_.GoOn();
   first.join();
   second.join();
   EXPECT_NE(blocks[0], blocks[1]);
-  for (Address block : blocks) EXPECT_TRUE(allocator_.Free(block).ok());
-  allocator_.inspect().CheckInvariants();
-}
-
-// Every call of the device is a moment at which others go on.
-class YieldingDevice final : public ForwardingDevice {
- public:
-  using ForwardingDevice::ForwardingDevice;
-
- private:
-  absl::Status Before(Call) override {
-    std::this_thread::yield();
-    return absl::OkStatus();
-  }
-};
-
-// Threads that write into all of what they got and read it before they give it back, on a GPU whose memory is there to
-// be written and faults where nothing is mapped.
-class ThreadsOnAFullDevice : public testing::Test {
- protected:
-  void Play(uint64_t seed, Stream stream) {
-    struct Live {
-      Allocation block;
-      uint64_t mark;
-    };
-    std::mt19937_64 random(seed);
-    std::vector<Live> live;
-    const auto give_back = [&] {
-      const size_t which = random() % live.size();
-      const Live one = live[which];
-      live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
-      ForEachMark(one.block, [&](uint64_t& word) { EXPECT_EQ(word, one.mark); });
-      EXPECT_TRUE(allocator_.Free(one.block.address).ok());
-    };
-    for (int step = 0; step < kSteps; ++step) {
-      if (live.size() > 12) give_back();
-      const bool is_small = random() % 3 == 0;
-      const Bytes size(static_cast<int64_t>(random() % static_cast<uint64_t>((is_small ? KiB(700) : MiB(9)).count())) +
-                       1);
-      const absl::StatusOr<Allocation> made = allocator_.Allocate(size, stream);
-      if (made.ok()) {
-        const uint64_t mark = random();
-        ForEachMark(*made, [&](uint64_t& word) { word = mark; });
-        live.push_back({*made, mark});
-      } else {
-        EXPECT_TRUE(absl::IsResourceExhausted(made.status())) << made.status();
-      }
-      if (!live.empty() && (!made.ok() || random() % 2 == 0)) give_back();
-    }
-    while (!live.empty()) give_back();
-  }
-  template <typename F>
-  static void ForEachMark(const Allocation& block, F&& f) {
-    for (Bytes at; at < block.size; at += KiB(256)) {
-      f(*reinterpret_cast<uint64_t*>((block.address + at).value()));
-    }
-  }
-  void GiveMemoryBack() {
-    for (int step = 0; !stop_; ++step) {
-      EXPECT_TRUE(allocator_.Trim(MiB(6)).ok());
-      EXPECT_TRUE(allocator_.MarkUse().ok());
-      EXPECT_TRUE(allocator_.ReturnIdle(MiB(6)).ok());
-      allocator_.inspect().CheckInvariants();
-      std::this_thread::yield();
-    }
-  }
-
-  static constexpr int kSteps = 400;
-  std::atomic<bool> stop_{false};
-  sim::SimulatedDevice gpu_{{.memory = MiB(128), .backing = sim::Backing::kMemory}};
-  YieldingDevice device_{gpu_};
-  AddressDirectory directory_;
-  DeviceAllocator allocator_{device_, directory_, nullptr};
-};
-
-TEST_F(ThreadsOnAFullDevice, KeepWhatTheyHave) {
-  allocator_.settings().SetCheckLevel(CheckLevel::kFull);
-  std::vector<std::thread> threads;
-  // Two of one stream, whose blocks lie side by side.
-  threads.emplace_back([this] { Play(1, kMain); });
-  threads.emplace_back([this] { Play(2, kMain); });
-  threads.emplace_back([this] { Play(3, kSide); });
-  std::thread giving([this] { GiveMemoryBack(); });
-  for (std::thread& thread : threads) thread.join();
-  stop_ = true;
-  giving.join();
-  EXPECT_TRUE(allocator_.Trim().ok());
-  EXPECT_EQ(allocator_.inspect().Held(), Bytes(0));
-  EXPECT_TRUE(allocator_.inspect().Health().ok());
+  for (Address block : blocks) EXPECT_TRUE(allocator_->Free(block).ok());
+  allocator_->inspect().CheckInvariants();
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <map>
 #include <random>
 #include <stdexcept>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,19 +27,36 @@ class Observed : public AllocatorTest {
   }
 };
 
+TEST_F(Observed, EveryChangeIsToldInOrder) {
+  RecordingObserver observer;
+  Watch(observer);
+  int note = 0;
+  absl::StatusOr<Allocation> block = allocator_->Allocate(MiB(2) - Bytes(1), kMain, &note);
+  ASSERT_TRUE(block.ok());
+  UseOn(block->address, kSide, 100);
+  Free(block->address);
+  EXPECT_TRUE(observer.dropped.empty());
+  AdvanceTo(100);
+  ASSERT_TRUE(allocator_->Trim().ok());
+  EXPECT_EQ(observer.kinds(),
+            (std::vector<Kind>{Kind::kMap, Kind::kAllocate, Kind::kFreeRequested, Kind::kFreeCompleted, Kind::kUnmap}));
+  for (const MemoryEvent& event : observer.events) EXPECT_EQ(event.stream, kMain);
+  EXPECT_EQ(observer.events[1].annotation, &note);
+  EXPECT_EQ(observer.events[1].size, MiB(2));
+  EXPECT_EQ(observer.events[1].requested, MiB(2) - Bytes(1));
+  EXPECT_EQ(observer.dropped, std::vector<void*>{&note});
+}
+
 // Throws once, at the first event of a kind.
-class ThrowingObserver final : public Observer {
+class ThrowingObserver final : public RecordingObserver {
  public:
   explicit ThrowingObserver(Kind kind) : kind_(kind) {}
   void OnMemoryEvent(const MemoryEvent& event) override {
-    heard.push_back(event.kind);
+    RecordingObserver::OnMemoryEvent(event);
     if (event.kind == kind_ && !std::exchange(has_thrown, true)) throw std::runtime_error("a tracker fails");
   }
-  void DropAnnotation(void* annotation) override { dropped.push_back(annotation); }
 
   bool has_thrown = false;
-  std::vector<Kind> heard;
-  std::vector<void*> dropped;
 
  private:
   const Kind kind_;
@@ -78,7 +94,7 @@ TEST_F(Observed, ARequestWhoseObserverThrowsHandsNothingOut) {
   int note = 0;
   EXPECT_THROW((void)allocator_->Allocate(MiB(4), kMain, &note), std::runtime_error);
   EXPECT_EQ(allocator_->GetStatistics().allocated_bytes[SizeGroup::kAll].current, 0);
-  EXPECT_EQ(observer.heard,
+  EXPECT_EQ(observer.kinds(),
             (std::vector<Kind>{Kind::kMap, Kind::kAllocate, Kind::kFreeRequested, Kind::kFreeCompleted}));
   EXPECT_EQ(observer.dropped, std::vector<void*>{&note});
 }
@@ -89,22 +105,20 @@ TEST_F(Observed, AFreeWhoseObserverThrowsHasFreed) {
   Watch(observer);
   EXPECT_THROW((void)allocator_->Free(block), std::runtime_error);
   EXPECT_TRUE(absl::IsNotFound(allocator_->Free(block).status()));
-  EXPECT_EQ(observer.heard, (std::vector<Kind>{Kind::kFreeRequested, Kind::kFreeCompleted}));
+  EXPECT_EQ(observer.kinds(), (std::vector<Kind>{Kind::kFreeRequested, Kind::kFreeCompleted}));
 }
 
 // Asks for memory whenever it hears that somebody else got some.
-class AskingObserver final : public Observer {
+class AskingObserver final : public RecordingObserver {
  public:
   explicit AskingObserver(DeviceAllocator& allocator) : allocator_(allocator) {}
   void OnMemoryEvent(const MemoryEvent& event) override {
-    heard.push_back(event.kind);
+    RecordingObserver::OnMemoryEvent(event);
     if (event.kind != Kind::kAllocate || event.requested != MiB(4)) return;
     const absl::StatusOr<Allocation> own = allocator_.Allocate(MiB(2), kMain);
     ASSERT_TRUE(own.ok());
     EXPECT_TRUE(allocator_.Free(own->address).ok());
   }
-  void DropAnnotation(void* /*annotation*/) override {}
-  std::vector<Kind> heard;
 
  private:
   DeviceAllocator& allocator_;
@@ -114,20 +128,20 @@ TEST_F(Observed, AnObserverMayAskForMemoryAndIsToldOfItAfterwards) {
   AskingObserver observer(*allocator_);
   Watch(observer);
   Free(Allocate(MiB(4)));
-  EXPECT_EQ(observer.heard,
+  EXPECT_EQ(observer.kinds(),
             (std::vector<Kind>{Kind::kMap, Kind::kAllocate, Kind::kMap, Kind::kAllocate, Kind::kFreeRequested,
                                Kind::kFreeCompleted, Kind::kFreeRequested, Kind::kFreeCompleted}));
 }
 
 TEST_F(Observed, ALatecomerIsToldNothingOfWhatWasBefore) {
-  ThrowingObserver first(Kind::kSegmentFree);
-  ThrowingObserver second(Kind::kSegmentFree);
+  RecordingObserver first;
+  RecordingObserver second;
   Watch(first);
   const Address block = Allocate(MiB(4));
   Watch(second);
   Free(block);
-  EXPECT_EQ(first.heard, (std::vector<Kind>{Kind::kMap, Kind::kAllocate}));
-  EXPECT_EQ(second.heard, (std::vector<Kind>{Kind::kFreeRequested, Kind::kFreeCompleted}));
+  EXPECT_EQ(first.kinds(), (std::vector<Kind>{Kind::kMap, Kind::kAllocate}));
+  EXPECT_EQ(second.kinds(), (std::vector<Kind>{Kind::kFreeRequested, Kind::kFreeCompleted}));
 }
 
 // Keeps its own account of what is handed out, and which thread it is told by.

@@ -70,8 +70,8 @@ TEST_F(PastStitchesOfWholeHandles, AreNotMadeAgainWhereAnotherHandleWasMappedOve
   Free(stitched);
   ASSERT_EQ(Trim(), kPageSize * 8);
   const Address again = AllocatePages(8);
-  EXPECT_TRUE(log_.IsOpen(again, kPageSize * 8));
-  EXPECT_EQ(log_.TakeCreated(), std::vector<int64_t>(4, 2)) << "others than were there before";
+  EXPECT_TRUE(between_.IsOpen(again, kPageSize * 8));
+  EXPECT_EQ(between_.TakeCreated(), std::vector<int64_t>(4, 2)) << "others than were there before";
 }
 
 }  // namespace

@@ -7,22 +7,6 @@ namespace {
 
 using Placement = AllocatorTest;
 
-TEST_F(Placement, BlocksAreRoundedTo512BytesAndKeepTheRequest) {
-  absl::StatusOr<Allocation> allocation = allocator_->Allocate(Bytes(513), kMain);
-  ASSERT_TRUE(allocation.ok());
-  EXPECT_EQ(allocation->size, Bytes(1024));
-  EXPECT_EQ(all(statistics().requested_bytes), 513);
-  EXPECT_EQ(allocation->address.value() % 512, 0u);
-}
-
-TEST_F(Placement, SmallAndLargeBlocksDoNotShareAPage) {
-  Allocate(Bytes(512));
-  Allocate(MiB(1) + Bytes(1));
-  const std::vector<SegmentView> segments = allocator_->inspect().Snapshot();
-  ASSERT_EQ(segments.size(), 2u);
-  EXPECT_NE(segments[0].small, segments[1].small);
-}
-
 TEST_F(Placement, ManySmallBlocksShareOnePage) {
   for (int i = 0; i < 4096; ++i) Allocate(Bytes(1));
   EXPECT_EQ(all(statistics().reserved_bytes), kPageSize.count());
@@ -44,27 +28,13 @@ TEST_F(Placement, HolesTooSmallApartServeOneRequestTogether) {
   EXPECT_EQ(statistics().num_stitched_pages, 16);
 }
 
-TEST_F(Placement, AnAddressInsideABlockFindsIt) {
+TEST_F(Placement, WhatWasGivenBackIsNobodysAnyMore) {
   const Address block = Allocate(MiB(3));
-  const std::optional<BlockView> found = allocator_->inspect().FindBlock(block + MiB(2));
-  ASSERT_TRUE(found.has_value());
-  EXPECT_EQ(found->address, block);
-  EXPECT_EQ(found->size, MiB(3));
-  EXPECT_FALSE(allocator_->inspect().FindBlock(block + MiB(3)).has_value());
-}
-
-TEST_F(Placement, FreeOfAnAddressThatWasNotHandedOutIsRefused) {
-  const Address block = Allocate(MiB(3));
-  EXPECT_TRUE(absl::IsNotFound(allocator_->Free(block + Bytes(512)).status()));
   Free(block);
   EXPECT_TRUE(absl::IsNotFound(allocator_->Free(block).status())) << "freed twice";
-}
-
-TEST_F(Placement, AStreamOfAnAddressThatWasNotHandedOutIsRefused) {
-  const Address block = Allocate(MiB(3));
-  EXPECT_TRUE(absl::IsNotFound(allocator_->RecordStream(block + Bytes(512), kSide)));
-  Free(block);
-  EXPECT_TRUE(absl::IsNotFound(allocator_->RecordStream(block, kSide))) << "freed";
+  EXPECT_TRUE(absl::IsNotFound(allocator_->RecordStream(block, kSide)));
+  EXPECT_TRUE(allocator_->inspect().StreamsOf(block).empty());
+  EXPECT_FALSE(allocator_->inspect().FindBlock(block + MiB(3)).has_value());
 }
 
 TEST_F(Placement, ARequestOfAllThatIsHeldAsksForNothingMore) {
@@ -80,6 +50,33 @@ TEST_F(Placement, ARequestOfAllThatIsHeldAsksForNothingMore) {
   play();
   play();
   EXPECT_EQ(calls(CallKind::kMemoryInfo), 0u) << "that the device can hold it is known";
+}
+
+// What is free beside blocks in use, and how much that can be.
+class Unusable : public AllocatorTest {
+ protected:
+  Unusable() : AllocatorTest(GiB(4)) {}
+
+  Bytes unusable() const {
+    Bytes bytes;
+    for (const SegmentView& segment : allocator_->inspect().Snapshot()) bytes += segment.unusable;
+    return bytes;
+  }
+};
+
+TEST_F(Unusable, IsTwoHandlesForEachSmallBlockThatStaysWhateverCameBefore) {
+  const Address large = Allocate(GiB(2));
+  Free(large);
+  std::vector<Address> fill;
+  for (int i = 0; i < 300; ++i) {
+    fill.push_back(Allocate(MiB(2) + KiB(4)));
+    Allocate(MiB(1) + KiB(4));
+  }
+  for (Address block : fill) Free(block);
+  EXPECT_GT(unusable(), Bytes(0));
+  EXPECT_LE(unusable(), MiB(16) * 2 * 300);
+  const Bytes in_use = (MiB(1) + KiB(4)) * 300;
+  EXPECT_TRUE(allocator_->Allocate(GiB(4) - in_use - unusable(), kMain).ok()) << "all else is for a large one";
 }
 
 }  // namespace

@@ -1,21 +1,15 @@
-// The device may refuse any call. Each is made to fail in turn; whatever fails, nothing is lost.
+// What a request says of calls that the device refuses, and where there cannot be as much; that nothing is lost
+// whichever call fails is for tests/faults.
 
 #include <string>
 
-#include "absl/strings/str_format.h"
-#include "tests/allocator/allocator_fixture.h"
+#include "absl/strings/str_cat.h"
+#include "tests/allocator/sized_handles.h"
 
 namespace frugal {
 namespace {
 
 using Refusals = AllocatorTest;
-
-TEST_F(Refusals, ThatAreMadeUpForAreCountedAndNamedWhereTheRequestFailsAllTheSame) {
-  ASSERT_TRUE(device_.SetFaults("memory_info@1=invalid_value"));
-  EXPECT_TRUE(IsOutOfMemory(GiB(1)));
-  EXPECT_EQ(statistics().num_driver_failures, 1);
-  EXPECT_NE(std::string(LastOutOfMemory().driver_failure.message()), "");
-}
 
 TEST_F(Refusals, OfEarlierRequestsAreNotNamed) {
   ASSERT_TRUE(device_.SetFaults("map@1=invalid_value"));
@@ -32,70 +26,39 @@ TEST_F(Refusals, OfTheDriverKeepTheDriversOwnNameForTheError) {
   EXPECT_FALSE(absl::IsResourceExhausted(status));
 }
 
-// Sixteen blocks, every other one of which was freed; their handles have moved once, and old views of them are left.
-struct Remapped {
-  Remapped() {
-    for (int i = 0; i < 16; ++i) blocks.push_back(allocator.Allocate(MiB(2), kMain)->address);
-    for (size_t i = 0; i < blocks.size(); i += 2) EXPECT_TRUE(allocator.Free(blocks[i]).ok());
-    EXPECT_TRUE(allocator.Free(allocator.Allocate(MiB(16), kMain)->address).ok());
+// A view whose mapping could neither be opened for access nor undone is never used: where a request that was refused is
+// made of handles of the same sizes at the same place, if it is made again.
+class RefusedAccess : public SizedHandlesTest, public testing::WithParamInterface<const char*> {
+ protected:
+  static PolicyOptions AtAnyPrice() {
+    PolicyOptions options = Options();
+    options.waste_part = 1;
+    return options;
   }
-
-  sim::SimulatedDevice device{{.memory = MiB(64)}};
-  AddressDirectory directory;
-  DeviceAllocator allocator{device, directory, nullptr};
-  std::vector<Address> blocks;
+  RefusedAccess() : SizedHandlesTest(64, AtAnyPrice()) {}
 };
 
-// A block that awaits a stream, old views of handles that have moved, whole free pages.
-TEST_F(Refusals, OfOneCallDuringTrimAreMadeUpFor) {
-  int64_t failures = 0;
-  for (const char* kind : {"unmap", "release", "sync", "event_record", "event_query"}) {
-    for (const char* error : {"invalid_value", "out_of_memory", "late_unknown"}) {
-      for (int call = 1; call <= 12; ++call) {
-        const std::string plan = absl::StrFormat("%s@%d=%s", kind, call, error);
-        SCOPED_TRACE(plan);
-        Remapped remapped;
-        auto& [device, directory, allocator, blocks] = remapped;
-        ASSERT_TRUE(allocator.RecordStream(blocks[1], kSide).ok());
-        ASSERT_TRUE(allocator.Free(blocks[1]).ok());
-        const Bytes held = allocator.inspect().Held();
-        ASSERT_TRUE(device.SetFaults(plan));
-        absl::StatusOr<Bytes> returned = allocator.Trim();
-        failures += static_cast<int64_t>(device.faults());
-        ASSERT_TRUE(device.SetFaults(""));
-        allocator.inspect().CheckInvariants();
-        ASSERT_TRUE(returned.ok()) << returned.status();
-        EXPECT_EQ(allocator.inspect().Held(), MiB(14)) << "seven blocks are in use";
-        EXPECT_EQ(*returned, held - MiB(14)) << "what both attempts gave back";
-      }
+TEST_P(RefusedAccess, LeavesNoBlockThatCannotBeUsed) {
+  for (const char* error : {"invalid_value", "out_of_memory"}) {
+    for (const char* unmaps : {"", ",unmap@1=", ",unmap@2=", ",unmap@3=", ",unmap@1+=", ",unmap@2+=", ",unmap@3+="}) {
+      const std::string plan = absl::StrCat(GetParam(), error, unmaps, *unmaps == '\0' ? "" : error);
+      SCOPED_TRACE(plan);
+      ASSERT_TRUE(device_.SetFaults(plan));
+      const absl::StatusOr<Allocation> first = allocator_->Allocate(kPageSize * 20, kMain);
+      allocator_->inspect().CheckInvariants();
+      EXPECT_TRUE(!first.ok() || between_.IsOpen(first->address, kPageSize * 20));
+      ASSERT_TRUE(device_.SetFaults(""));
+      const Address second = AllocatePages(20);
+      EXPECT_TRUE(between_.IsOpen(second, kPageSize * 20));
+      if (first.ok()) Free(first->address);
+      Free(second);
+      Trim();
+      EXPECT_EQ(device_.used(), Bytes(0)) << "and nothing is lost";
     }
   }
-  EXPECT_GT(failures, 60);
 }
 
-TEST_F(Refusals, OfOneCallWhileIdleMemoryGoesBackAreMadeUpFor) {
-  Free(Allocate(MiB(8)));
-  ASSERT_TRUE(device_.SetFaults("event_record@1=invalid_value"));
-  ASSERT_TRUE(allocator_->MarkUse().ok());
-  EXPECT_EQ(device_.faults(), 1u);
-  ASSERT_TRUE(device_.SetFaults("release@2=invalid_value"));
-  absl::StatusOr<Bytes> returned = allocator_->ReturnIdle(MiB(6));
-  EXPECT_EQ(device_.faults(), 1u);
-  ASSERT_TRUE(returned.ok()) << returned.status();
-  EXPECT_EQ(*returned, MiB(6));
-  EXPECT_EQ(device_.used(), allocator_->inspect().Held());
-  EXPECT_EQ(statistics().num_driver_failures, 2);
-}
-
-TEST_F(Refusals, ThatGoOnDuringTrimAreToldToTheCaller) {
-  Free(Allocate(MiB(8)));
-  ASSERT_TRUE(device_.SetFaults("unmap@1+=invalid_value"));
-  EXPECT_FALSE(allocator_->Trim().ok());
-  ASSERT_TRUE(device_.SetFaults(""));
-  EXPECT_EQ(allocator_->inspect().Held(), MiB(8));
-  allocator_->inspect().CheckInvariants();
-  EXPECT_EQ(*allocator_->Trim(), MiB(8));
-}
+INSTANTIATE_TEST_SUITE_P(Calls, RefusedAccess, testing::Values("set_access@1=", "set_access@1+=", "map@2=", "map@3="));
 
 // What lacks was looked up among handles of up to 64 GiB, so 128 GiB read beyond them.
 TEST(LargeRequests, AreServedOrRefusedAroundEveryPowerOfTwo) {

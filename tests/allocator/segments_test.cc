@@ -43,21 +43,6 @@ class SegmentsUnderWork : public testing::Test {
   DeviceAllocator allocator_{device_, directory_, /*reclaimer=*/nullptr};
 };
 
-TEST_F(SegmentsUnderWork, GoBeforeARequestFailsOnceTheHostHasWaited) {
-  LeaveUsed(kMain, 100);
-  const absl::StatusOr<Allocation> other = allocator_.Allocate(MiB(50), kSide);
-  ASSERT_TRUE(other.ok()) << other.status();
-  EXPECT_EQ(device_.now().count(), 100);
-  EXPECT_EQ(allocator_.GetStatistics().num_sync_all_streams, 1);
-  EXPECT_TRUE(allocator_.Free(other->address).ok());
-}
-
-TEST_F(SegmentsUnderWork, GoByTrimOnceTheHostHasWaited) {
-  LeaveUsed(kMain, 100);
-  EXPECT_EQ(allocator_.Trim(MiB(1)).value_or(Bytes(0)), MiB(40)) << "a segment goes whole";
-  EXPECT_EQ(device_.now().count(), 100);
-}
-
 TEST_F(SegmentsUnderWork, AreNotIdleUntilTheWorkIsDoneAndNobodyWaits) {
   LeaveUsed(kMain, 100);
   ASSERT_TRUE(allocator_.MarkUse().ok());

@@ -61,69 +61,62 @@ class AskingDevice final : public ForwardingDevice {
   std::function<void()> during_create;
 };
 
-TEST(SharedLimit, CountsWhatWasPromisedWhileAMissIsInTheDriver) {
-  sim::SimulatedDevice gpu({.memory = GiB(16)});
-  AskingDevice device(gpu);
-  AddressDirectory directory;
-  DeviceAllocator allocator(device, directory, nullptr);
-  SharedLimit& limit = allocator.settings().limit();
-  limit.Set(GiB(8));
+class LimitOfAnAllocator : public AllocatorBehind<AskingDevice> {
+ protected:
+  LimitOfAnAllocator() : AllocatorBehind(MiB(512)) {}
+
+  SharedLimit& limit_ = allocator_->settings().limit();
+};
+
+TEST_F(LimitOfAnAllocator, CountsWhatWasPromisedWhileAMissIsInTheDriver) {
+  limit_.Set(MiB(80));
   Bytes others;
-  device.during_create = [&] { others += limit.TakeUpTo(GiB(6)); };
-  EXPECT_TRUE(allocator.Allocate(GiB(6), kMain).ok());
-  EXPECT_EQ(others, GiB(2));
-  EXPECT_EQ(allocator.inspect().Held() + others, GiB(8));
+  between_.during_create = [&] { others += limit_.TakeUpTo(MiB(60)); };
+  EXPECT_TRUE(allocator_->Allocate(MiB(60), kMain).ok());
+  EXPECT_EQ(others, MiB(20));
+  EXPECT_EQ(allocator_->inspect().Held() + others, MiB(80));
 }
 
-TEST(SharedLimit, HasBackWhatARefusedRequestWasPromised) {
-  sim::SimulatedDevice gpu({.memory = MiB(64)});
-  AddressDirectory directory;
-  DeviceAllocator allocator(gpu, directory, nullptr);
-  SharedLimit& limit = allocator.settings().limit();
-  limit.Set(MiB(60));
-  ASSERT_TRUE(gpu.SetFaults("create@3+=invalid_value"));
-  EXPECT_FALSE(allocator.Allocate(MiB(20), kMain).ok());
-  EXPECT_EQ(limit.taken(), allocator.inspect().Held());
-  ASSERT_TRUE(gpu.SetFaults(""));
-  EXPECT_TRUE(allocator.Allocate(MiB(58), kMain).ok());
-  EXPECT_EQ(limit.taken(), MiB(58));
+TEST_F(LimitOfAnAllocator, HasBackWhatARefusedRequestWasPromised) {
+  limit_.Set(MiB(60));
+  ASSERT_TRUE(device_.SetFaults("create@3+=invalid_value"));
+  EXPECT_FALSE(allocator_->Allocate(MiB(20), kMain).ok());
+  EXPECT_EQ(limit_.taken(), allocator_->inspect().Held());
+  ASSERT_TRUE(device_.SetFaults(""));
+  Allocate(MiB(58));
+  EXPECT_EQ(limit_.taken(), MiB(58));
 }
 
 // Two allocators share a GPU and a limit, as PyTorch's own and this one do.
-TEST(SharedLimit, IsNeverPassedByThreadsOfTwoHolders) {
-  sim::SimulatedDevice gpu({.memory = MiB(512)});
-  AskingDevice device(gpu);
-  AddressDirectory directory;
-  DeviceAllocator allocator(device, directory, nullptr);
+TEST_F(LimitOfAnAllocator, IsNeverPassedByThreadsOfTwoHolders) {
   constexpr Bytes kLimit = MiB(128);
-  SharedLimit& limit = allocator.settings().limit();
-  limit.Set(kLimit);
+  limit_.Set(kLimit);
   std::atomic<int64_t> others{0};
-  const auto look = [&] { EXPECT_LE(gpu.used().count() + others.load(), kLimit.count()); };
-  device.during_create = look;
+  const auto look = [&] { EXPECT_LE(device_.used().count() + others.load(), kLimit.count()); };
+  between_.during_create = look;
   std::thread other([&] {
     for (int i = 0; i < 3000; ++i) {
-      const Bytes more = limit.TakeUpTo(MiB(2 + i % 40));
+      const Bytes more = limit_.TakeUpTo(MiB(2 + i % 40));
       others += more.count();
       look();
       others -= more.count();
-      limit.GiveBack(more);
+      limit_.GiveBack(more);
     }
   });
   std::vector<std::thread> ours;
   for (int thread = 0; thread < 2; ++thread) {
     ours.emplace_back([&, thread] {
       for (int i = 0; i < 150; ++i) {
-        const absl::StatusOr<Allocation> block = allocator.Allocate(MiB(1 + (i * 7 + thread) % 60), kMain);
+        const absl::StatusOr<Allocation> block = allocator_->Allocate(MiB(1 + (i * 7 + thread) % 60), kMain);
         if (!block.ok()) continue;
-        EXPECT_TRUE(allocator.Free(block->address).ok());
-        EXPECT_TRUE(allocator.Trim(MiB(i % 3)).ok());
+        EXPECT_TRUE(allocator_->Free(block->address).ok());
+        EXPECT_TRUE(allocator_->Trim(MiB(i % 3)).ok());
       }
     });
   }
   for (std::thread& thread : ours) thread.join();
   other.join();
-  EXPECT_EQ(limit.taken(), allocator.inspect().Held());
+  EXPECT_EQ(limit_.taken(), allocator_->inspect().Held());
 }
 
 }  // namespace

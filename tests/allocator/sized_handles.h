@@ -4,7 +4,6 @@
 #define FRUGAL_TESTS_ALLOCATOR_SIZED_HANDLES_H_
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "tests/allocator/allocator_fixture.h"
@@ -12,7 +11,7 @@
 
 namespace frugal {
 
-class SizedHandlesTest : public AllocatorTest {
+class SizedHandlesTest : public AllocatorBehind<HandleLog> {
  protected:
   // New handles are a quarter of what is left, of eight pages at most.
   static PolicyOptions Options() {
@@ -25,31 +24,20 @@ class SizedHandlesTest : public AllocatorTest {
   }
 
   explicit SizedHandlesTest(int64_t pages = 64, PolicyOptions options = Options())
-      : AllocatorTest(Pages(pages).bytes()) {
-    allocator_ = std::make_unique<DeviceAllocator>(log_, directory_, nullptr);
+      : AllocatorBehind(Pages(pages).bytes()) {
     allocator_->settings().SetOptions(options);
   }
-  // Before its device.
-  ~SizedHandlesTest() override { allocator_.reset(); }
 
   Address AllocatePages(int64_t pages, Stream stream = kMain) { return Allocate(Pages(pages).bytes(), stream); }
   // One page each, so that the device has none left.
   void FillUp(Stream stream = kMain) {
     while (device_.used() < device_.machine().configuration().memory) AllocatePages(1, stream);
-    log_.TakeCreated();
-  }
-  Bytes Trim(Bytes enough = kUnlimited) {
-    absl::StatusOr<Bytes> returned = allocator_->Trim(enough);
-    EXPECT_TRUE(returned.ok()) << returned.status();
-    allocator_->inspect().CheckInvariants();
-    return returned.value_or(Bytes(-1));
+    between_.TakeCreated();
   }
   uint64_t memory_calls() const {
     return calls(CallKind::kCreate) + calls(CallKind::kMap) + calls(CallKind::kSetAccess) + calls(CallKind::kUnmap) +
            calls(CallKind::kRelease);
   }
-
-  HandleLog log_{device_};
 };
 
 }  // namespace frugal

@@ -1,45 +1,28 @@
 #include "allocator/stitching/stitch_places.h"
 
-#include <memory>
 #include <vector>
 
-#include "allocator/blocks/arena_set.h"
-#include "allocator/stitching/handle_table.h"
-#include "cuda/simulated/simulated_device.h"
-#include "gtest/gtest.h"
-#include "tests/allocator/held_locks.h"
+#include "tests/allocator/filled_arenas.h"
 
 namespace frugal {
 namespace {
 
 // An arena with two pages in use, a hole of ten, 2 to 11, then four free pages and a hole without end.
-class StitchPlaces : public testing::Test {
+class StitchPlaces : public FilledArenas {
  protected:
-  StitchPlaces() : arena_(arenas_.Get(Stream{1}, SizeClass::kLarge)) {
-    arena_.AddExtent(Extent::Kind::kMovable, Address(uint64_t{1} << 40), Pages(100).bytes());
-    Fill(0, 2);
+  StitchPlaces() : arena_(NewArena(100)) {
+    Fill(arena_, 0, 2);
     arena_.Take(kPageSize * 2);
-    Fill(12, 4);
+    Fill(arena_, 12, 4);
   }
 
-  Extent& extent() { return *arena_.extents().front(); }
-  void Fill(int64_t first, int64_t count) {
-    for (int64_t page = first; page < first + count; ++page) {
-      handles_.push_back(std::make_unique<Handle>());
-      handles_.back()->pages = 1;
-      handles_.back()->place = PageRef{&extent(), page};
-      extent().pages().MutableView(page) = View{View::State::kLive, 0, handles_.back().get()};
-    }
-    arena_.Fill({&extent(), first, count});
-  }
+  Extent& extent() { return ExtentOf(arena_); }
   // The page is the home of a handle that is a guest where no block is: it waits for it.
   Handle& Keep(int64_t page) {
-    handles_.push_back(std::make_unique<Handle>());
-    handles_.back()->pages = 1;
-    handles_.back()->place = PageRef{&extent(), 90};
-    handles_.back()->home = PageRef{&extent(), page};
-    extent().pages().MutableView(page) = View{View::State::kStale, 0, handles_.back().get()};
-    return *handles_.back();
+    Handle& guest = NewHandle(1, {&extent(), 90});
+    guest.home = PageRef{&extent(), page};
+    extent().pages().MutableView(page) = View{View::State::kStale, 0, &guest};
+    return guest;
   }
   // Places of seven pages, which may grow by three.
   std::vector<StitchPlace> Find(int64_t most = 8, const Offers& offers = Offers()) const {
@@ -47,13 +30,7 @@ class StitchPlaces : public testing::Test {
   }
   PageRun Run(int64_t first, int64_t count) { return {&extent(), first, count}; }
 
-  sim::SimulatedDevice device_{{.memory = MiB(64)}};
-  Ledger ledger_;
-  HeldLocks locks_;
-  StreamClocks clocks_{device_, ledger_, nullptr, locks_.lock()};
-  ArenaSet arenas_{clocks_, ledger_};
   Arena& arena_;
-  std::vector<std::unique_ptr<Handle>> handles_;
 };
 
 TEST_F(StitchPlaces, AreEdgesOfHolesTheShortestFirst) {
@@ -92,7 +69,7 @@ TEST_F(StitchPlaces, GrowUpToAPageThatIsKept) {
 
 TEST_F(StitchPlaces, TakeAPageThatIsKeptForAHandleOnOffer) {
   Handle& guest = Keep(10);
-  Fill(90, 1);
+  Fill(arena_, 90, 1);
   guest.place = PageRef{&extent(), 90};
   extent().pages().MutableView(90) = View{View::State::kLive, 0, &guest};
   const Offers offers(arenas_.all(), [](const Block&) { return true; });

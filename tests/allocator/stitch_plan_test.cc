@@ -1,52 +1,17 @@
 #include "allocator/stitching/stitch_plan.h"
 
-#include <memory>
 #include <optional>
 #include <vector>
 
-#include "allocator/blocks/arena_set.h"
-#include "allocator/stitching/handle_table.h"
-#include "cuda/simulated/simulated_device.h"
-#include "gtest/gtest.h"
-#include "tests/allocator/held_locks.h"
+#include "tests/allocator/filled_arenas.h"
 
 namespace frugal {
 namespace {
 
 constexpr Bytes kPage = kPageSize;
 
-// Arenas whose pages are filled by hand, with handles that no device knows.
-class StitchPlanTest : public testing::Test {
+class StitchPlanTest : public FilledArenas {
  protected:
-  Arena& NewArena(int64_t pages) {
-    Arena& arena = arenas_.Get(Stream{next_stream_++}, SizeClass::kLarge);
-    arena.AddExtent(Extent::Kind::kMovable, Address(next_address_), Pages(pages).bytes());
-    next_address_ += uint64_t{1} << 40;
-    return arena;
-  }
-  static Extent& ExtentOf(Arena& arena) { return *arena.extents().front(); }
-  void Fill(Arena& arena, int64_t first, int64_t count) {
-    Extent& extent = ExtentOf(arena);
-    for (int64_t page = first; page < first + count; ++page) {
-      handles_.push_back(std::make_unique<Handle>());
-      handles_.back()->pages = 1;
-      handles_.back()->place = PageRef{&extent, page};
-      extent.pages().MutableView(page) = View{View::State::kLive, 0, handles_.back().get()};
-    }
-    arena.Fill({&extent, first, count});
-  }
-  // With one handle for every two of the pages.
-  void FillWithPairs(Arena& arena, int64_t first, int64_t count) {
-    Extent& extent = ExtentOf(arena);
-    for (int64_t page = first; page < first + count; page += 2) {
-      handles_.push_back(std::make_unique<Handle>());
-      Handle* const handle = handles_.back().get();
-      handle->pages = 2;
-      handle->place = handle->home = PageRef{&extent, page};
-      for (int32_t part : {0, 1}) extent.pages().MutableView(page + part) = View{View::State::kLive, part, handle};
-    }
-    arena.Fill({&extent, first, count});
-  }
   static std::optional<StitchPlan> Plan(const Arena& arena, Bytes size, const std::vector<Arena*>& donors) {
     return PlanWith(arena, size, Offers(donors, AnyBlock), [](const PageRef&) { return true; });
   }
@@ -62,15 +27,6 @@ class StitchPlanTest : public testing::Test {
     for (int64_t i = 0; i < pages; ++i) blocks.push_back(arena.Take(kPage));
     return blocks;
   }
-
-  sim::SimulatedDevice device_{{.memory = MiB(64)}};
-  Ledger ledger_;
-  HeldLocks locks_;
-  StreamClocks clocks_{device_, ledger_, nullptr, locks_.lock()};
-  ArenaSet arenas_{clocks_, ledger_};
-  std::vector<std::unique_ptr<Handle>> handles_;
-  uint64_t next_stream_ = 1;
-  uint64_t next_address_ = uint64_t{1} << 40;
 };
 
 TEST_F(StitchPlanTest, AnEmptyArenaStartsAtItsFrontierWithNewHandles) {
@@ -188,7 +144,7 @@ TEST_F(StitchPlanTest, TakesNoHandleThatReachesBeyondTheRoomOfAPlace) {
   Fill(arena, 5, 2);
   TakePages(arena, 4);
   Arena& donor = NewArena(100);
-  FillWithPairs(donor, 0, 4);
+  Fill(donor, 0, 4, 2);
   const std::optional<StitchPlan> plan = Plan(arena, kPage * 3, {&donor});
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->target, (PageRun{&ExtentOf(arena), 2, 3}));
@@ -201,9 +157,9 @@ TEST_F(StitchPlanTest, TakesAHandleOfSeveralPagesWhereItCanStillBeSeenAtTheEndOf
   TakePages(arena, 1);
   Fill(arena, 16, 4);
   Arena& donor = NewArena(100);
-  FillWithPairs(donor, 0, 2);
+  Fill(donor, 0, 2, 2);
   Arena& larger = NewArena(100);
-  FillWithPairs(larger, 0, 8);
+  Fill(larger, 0, 8, 2);
   Handle* const seen = ExtentOf(donor).pages().view(0).handle;
   seen->stale.push_back(PageRef{&ExtentOf(arena), 14});
   for (int32_t part : {0, 1}) {

@@ -17,16 +17,6 @@ TEST_F(StreamOrder, ItsOwnStreamNeedsNoEvent) {
   EXPECT_EQ(calls(CallKind::kEventRecord), 0u);
 }
 
-TEST_F(StreamOrder, TheStreamsOfABlockAreItsOwnAndThoseRecordedForIt) {
-  constexpr Stream kThird{3};
-  const Address block = Allocate(MiB(8));
-  EXPECT_EQ(allocator_->inspect().StreamsOf(block), std::vector({kMain}));
-  for (const Stream stream : {kSide, kMain, kThird, kSide}) ASSERT_TRUE(allocator_->RecordStream(block, stream).ok());
-  EXPECT_EQ(allocator_->inspect().StreamsOf(block), std::vector({kMain, kSide, kThird}));
-  Free(block);
-  EXPECT_TRUE(allocator_->inspect().StreamsOf(block).empty());
-}
-
 // Streams are found by a hash of their numbers, which on a GPU are addresses.
 class StreamOrderOfMany : public AllocatorTest {
  protected:

@@ -184,8 +184,4 @@ TEST_F(InstallTest, MemoryBelongsToThePartOfItsOwnThread) {
   EXPECT_EQ(FindingsAt("").size(), 1);
 }
 
-TEST_F(InstallTest, OutOfMemoryIsC10sError) {
-  EXPECT_THROW(static_cast<void>(caching::get()->allocate(size_t{1} << 40)), c10::OutOfMemoryError);
-}
-
 }  // namespace

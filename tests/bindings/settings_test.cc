@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "tests/environment.h"
 
@@ -221,46 +222,11 @@ TEST(SettingsTest, TheSwitchIsZeroOrOne) {
 }
 
 // What settings are made of, and what they are not.
-const std::vector<std::string> kPieces = {"memory_limit",
-                                          "idle_release",
-                                          "track",
-                                          "report_dir",
-                                          "check",
-                                          "suppressions",
-                                          ":",
-                                          ",",
-                                          " ",
-                                          "\n",
-                                          "20GiB",
-                                          "80%",
-                                          "off",
-                                          "on",
-                                          "30s",
-                                          "500ms",
-                                          "full",
-                                          "fast",
-                                          "1",
-                                          "0.5",
-                                          ".",
-                                          "-",
-                                          "+",
-                                          "1e308",
-                                          "inf",
-                                          "nan",
-                                          "/tmp",
-                                          "=",
-                                          "KiB",
-                                          "\x1b[2J",
-                                          "h",
-                                          "min",
-                                          "9",
-                                          "\xff",
-                                          "%s%n%n",
-                                          "\t",
-                                          "0x10f",
-                                          "T",
-                                          "",
-                                          "::"};
+const std::vector<std::string> kPieces = absl::StrSplit(
+    "memory_limit|idle_release|track|report_dir|check|suppressions|:|,| "
+    "|\n|20GiB|80%|off|on|30s|500ms|full|fast|1|0.5|.|"
+    "-|+|1e308|inf|nan|/tmp|=|KiB|\x1b[2J|h|min|9|\xff|%s%n%n|\t|0x10f|T||::",
+    '|');
 
 // Settings with bytes changed, lost, moved and made up.
 TEST(SettingsTest, AnyTextIsReadOrRefusedInOneLineAndThenChangesNothing) {

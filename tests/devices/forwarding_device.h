@@ -86,11 +86,15 @@ class ForwardingDevice : public Device {
  private:
   // Asked before each call. Where it is not OK, it is the call's answer, and the call is not made.
   virtual absl::Status Before(Call) { return absl::OkStatus(); }
+  // Told after each that was made.
+  virtual void Made(Call) {}
 
   template <typename Do>
   auto After(Call call, Do&& carry_out) -> decltype(carry_out()) {
     if (absl::Status status = Before(call); !status.ok()) return status;
-    return carry_out();
+    auto answer = carry_out();
+    Made(call);
+    return answer;
   }
 
   Device& device_;

@@ -5,30 +5,34 @@
 //   FRUGAL_TEST_SEED=S         what is drawn (default 1)
 //   FRUGAL_FAULTS_HISTORIES=F  the histories of another folder, such as whole recordings
 
-#include <algorithm>
 #include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/environment.h"
-#include "tests/faults/faulted_program.h"
+#include "tests/faults/faulted_history.h"
 
 namespace frugal {
 namespace {
 
 class CallsFailOften : public testing::TestWithParam<std::string> {
  protected:
-  CallsFailOften()
-      : history_(ReadHistory(GetParam())),
-        rounds_(FromEnvironment("FRUGAL_FAULTS_ROUNDS", 160 / kSlowdown)),
-        random_(TestSeed()) {}
-
   // From 0 to `below` - 1.
   uint64_t Draw(uint64_t below) { return std::uniform_int_distribution<uint64_t>(0, below - 1)(random_); }
 
+  // Plays each kind of memory again and again, as `play(undisturbed, history)` does it.
+  template <typename PlayOnce>
+  void Play(const char* what, PlayOnce play) {
+    for (const Memory& memory : kMemories) {
+      FaultedHistory undisturbed(history_, memory, shadow::CheckLevel::kFast);
+      FaultedHistory history = undisturbed;
+      for (int64_t round = 0; round < rounds_ && !HasFailure(); ++round) play(undisturbed, history);
+      history.Print(absl::StrCat(what, ", seed ", TestSeed()));
+    }
+  }
   // Any of the calls that the history makes when nothing fails.
-  std::string DrawCall(const FaultedProgram& undisturbed) {
+  std::string DrawCall(const FaultedHistory& undisturbed) {
     sim::CallKind kind;
     do {
       kind = FailingKinds()[Draw(FailingKinds().size())];
@@ -37,56 +41,30 @@ class CallsFailOften : public testing::TestWithParam<std::string> {
   }
   std::string DrawError() { return FailingErrors()[Draw(FailingErrors().size())]; }
 
-  template <typename DrawFaults>
-  void Play(const char* what, DrawFaults draw_faults) {
-    struct Kind {
-      const char* name;
-      bool virtual_memory;
-      PolicyOptions policy;
-    };
-    for (const Kind& kind :
-         {Kind{"", true, {}}, Kind{" with large handles", true, LargeHandles()}, Kind{" in segments", false, {}}}) {
-      FaultedProgram::Options options = FittingOptions(history_, kind.virtual_memory, kind.policy);
-      FaultedProgram undisturbed(history_, options);
-      undisturbed.Play();
-      Counts counts;
-      for (int64_t round = 0; round < rounds_; ++round) {
-        draw_faults(undisturbed, options);
-        FaultedProgram program(history_, options);
-        program.Play();
-        for (const std::string& problem : program.problems()) ADD_FAILURE() << problem;
-        counts += program.counts();
-      }
-      counts.Print(absl::StrCat(history_.name, kind.name, ", ", what, ", seed ", TestSeed()), options.memory);
-    }
-  }
-
-  const History history_;
-  const int64_t rounds_;
-  std::mt19937_64 random_;
+  const History history_ = ReadHistory(GetParam());
+  const int64_t rounds_ = FromEnvironment("FRUGAL_FAULTS_ROUNDS", 160 / kSlowdown);
+  std::mt19937_64 random_{TestSeed()};
 };
 
 TEST_P(CallsFailOften, OnceEachAtRandomLosesNothing) {
-  Play("one call", [this](const FaultedProgram& undisturbed, FaultedProgram::Options& options) {
-    options.faults = absl::StrCat(DrawCall(undisturbed), "=", DrawError());
+  Play("one call", [this](const FaultedHistory& undisturbed, FaultedHistory& history) {
+    history.Play(absl::StrCat(DrawCall(undisturbed), "=", DrawError()));
   });
 }
 
 TEST_P(CallsFailOften, ThreeAtRandomLoseNothing) {
-  Play("three calls", [this](const FaultedProgram& undisturbed, FaultedProgram::Options& options) {
-    options.fails_again_and_again = true;
-    options.faults.clear();
+  Play("three calls", [this](const FaultedHistory& undisturbed, FaultedHistory& history) {
+    std::string faults;
     for (const char* comma : {"", ",", ","}) {
-      absl::StrAppend(&options.faults, comma, DrawCall(undisturbed), "=", DrawError());
+      absl::StrAppend(&faults, comma, DrawCall(undisturbed), "=", DrawError());
     }
+    history.Play(faults);
   });
 }
 
 TEST_P(CallsFailOften, AllOfAKindForAWhileLoseNothing) {
-  Play("all of a kind", [this](const FaultedProgram& undisturbed, FaultedProgram::Options& options) {
-    options.fails_again_and_again = true;
-    options.faults = absl::StrCat(DrawCall(undisturbed), "+=", DrawError());
-    options.faults_end = static_cast<int64_t>(Draw(history_.events.size()));
+  Play("all of a kind", [this](const FaultedHistory& undisturbed, FaultedHistory& history) {
+    history.Play(absl::StrCat(DrawCall(undisturbed), "+=", DrawError()), Draw(history.operation_count()));
   });
 }
 

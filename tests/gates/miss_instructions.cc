@@ -26,38 +26,15 @@ constexpr int kMisses = 25;
 
 // Instructions inside of it are not counted.
 class UncountedDevice final : public ForwardingDevice {
-  template <typename Call>
-  static auto Uncounted(Call&& call) {
-    CALLGRIND_TOGGLE_COLLECT;
-    auto result = call();
-    CALLGRIND_TOGGLE_COLLECT;
-    return result;
-  }
-
  public:
   using ForwardingDevice::ForwardingDevice;
 
-  absl::StatusOr<MemoryInfo> GetMemoryInfo() override {
-    return Uncounted([&] { return ForwardingDevice::GetMemoryInfo(); });
+ private:
+  absl::Status Before(Call) override {
+    CALLGRIND_TOGGLE_COLLECT;
+    return absl::OkStatus();
   }
-  absl::StatusOr<Address> Reserve(Bytes size) override {
-    return Uncounted([&] { return ForwardingDevice::Reserve(size); });
-  }
-  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
-    return Uncounted([&] { return ForwardingDevice::Map(start, size, handle); });
-  }
-  absl::Status SetAccess(Address start, Bytes size) override {
-    return Uncounted([&] { return ForwardingDevice::SetAccess(start, size); });
-  }
-  absl::Status Unmap(Address start, Bytes size) override {
-    return Uncounted([&] { return ForwardingDevice::Unmap(start, size); });
-  }
-  absl::StatusOr<Event> Record(Stream stream) override {
-    return Uncounted([&] { return ForwardingDevice::Record(stream); });
-  }
-  absl::StatusOr<bool> HasPassed(Event event) override {
-    return Uncounted([&] { return ForwardingDevice::HasPassed(event); });
-  }
+  void Made(Call) override { CALLGRIND_TOGGLE_COLLECT; }
 };
 
 class FullGpu {

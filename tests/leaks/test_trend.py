@@ -1,6 +1,6 @@
 """The statistics of trends and of growing blocks are those of C++: both are asked about the same cases
-(tests/allocator/trend_test.cc and block_growth_test.cc). The figures of series were reckoned from the definition, in
-fractions and forty digits."""
+(tests/allocator/trend_test.cc). The figures of series were reckoned from the definition, in fractions and forty
+digits."""
 
 from __future__ import annotations
 

@@ -3,21 +3,27 @@
 //
 //   FRUGAL_LOAD_OPERATIONS=N  of all threads together (default 2,400,000)
 
-#include <array>
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <latch>
+#include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "allocator/device_allocator.h"
+#include "cuda/simulated/simulated_device.h"
 #include "gtest/gtest.h"
 #include "tests/environment.h"
-#include "tests/histories/history.h"
-#include "tests/load/loaded_device.h"
 
 namespace frugal {
 namespace {
@@ -28,6 +34,163 @@ constexpr uint64_t kDevices = 8;
 // About half of what the threads would hold.
 constexpr Bytes kMemory = MiB(160);
 constexpr size_t kMostHeld = 24;
+
+// A block that a thread holds.
+struct HeldBlock {
+  Address address;
+  Bytes size;
+};
+
+// Thread-safe. What it finds wrong it notes; the threads go on.
+class LoadedDevice : public Reclaimer {
+ public:
+  LoadedDevice(Bytes memory, AddressDirectory& directory, const PolicyOptions& policy, const std::string& faults)
+      : device_({.memory = memory}),
+        directory_(directory),
+        allocator_(std::make_unique<DeviceAllocator>(device_, directory, this)) {
+    allocator_->settings().SetCheckLevel(CheckLevel::kFast);
+    allocator_->settings().SetOptions(policy);
+    Expect(device_.SetFaults(faults), "the fault plan is understood");
+  }
+
+  // nullopt: out of memory.
+  std::optional<HeldBlock> Allocate(Bytes size, Stream stream) {
+    ++operations_;
+    absl::StatusOr<Allocation> allocation = allocator_->Allocate(size, stream);
+    if (!allocation.ok()) {
+      // Where calls fail, a request can meet two that do, and then has the driver's own error.
+      const bool out_of_memory = absl::IsResourceExhausted(allocation.status());
+      Expect(out_of_memory || device_.faults() > 0, "a request that is refused is out of memory");
+      if (out_of_memory) ++refused_;
+      return std::nullopt;
+    }
+    ++allocated_;
+    const HeldBlock block{allocation->address, allocation->size};
+    Claim(block);
+    device_.MakeBusyUntil(stream, device_.now() + sim::Nanoseconds(20));
+    return block;
+  }
+  void Free(const HeldBlock& block) {
+    ++operations_;
+    Disclaim(block);
+    const absl::StatusOr<Bytes> freed = allocator_->Free(block.address);
+    Expect(freed.ok() && *freed == block.size, "a block that was handed out can be freed");
+    ++freed_;
+  }
+  // `stream` has work on the block for `duration` more ns.
+  void Use(const HeldBlock& block, Stream stream, int64_t duration) {
+    ++operations_;
+    device_.MakeBusyUntil(stream, device_.now() + sim::Nanoseconds(duration));
+    Expect(allocator_->RecordStream(block.address, stream).ok(), "a stream of a block can be recorded");
+  }
+  // Keeps a block that nobody uses until memory is short.
+  void Cache(const HeldBlock& block) {
+    absl::MutexLock lock(&mutex_);
+    cache_.push_back(block);
+  }
+  // Gives memory back to the device in one of the ways there are.
+  void GiveBack(uint64_t way) {
+    ++operations_;
+    absl::Status status;
+    if (way % 3 == 0) status = allocator_->MarkUse();
+    if (way % 3 == 1) status = allocator_->ReturnIdle(MiB(8)).status();
+    if (way % 3 == 2) status = allocator_->Trim(MiB(8)).status();
+    Expect(status.ok() || device_.faults() > 0, "memory can be given back");
+  }
+  // Asks what programs ask while others allocate.
+  void Look(const HeldBlock& block) {
+    ++operations_;
+    Expect(directory_.Find(block.address) == allocator_.get(), "the directory knows whose a block is");
+    const std::optional<BlockView> view = allocator_->inspect().FindBlock(block.address);
+    Expect(view.has_value() && view->address == block.address && view->size == block.size, "a block is found");
+    const Statistics statistics = allocator_->GetStatistics();
+    Expect(statistics.reserved_bytes[SizeGroup::kAll].current >= statistics.active_bytes()[SizeGroup::kAll].current,
+           "no more is active than is reserved");
+  }
+  void LetTimePass() { device_.AdvanceTo(device_.now() + sim::Nanoseconds(1)); }
+
+  // Compares the books with the account, gives everything back and destroys the allocator. REQUIRES: no thread holds a
+  // block any more.
+  void End() {
+    ReleaseCaches();
+    allocator_->inspect().CheckInvariants();
+    const Statistics statistics = allocator_->GetStatistics();
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!claims_.empty()) problems_.push_back("a block was forgotten");
+    }
+    Expect(statistics.allocated_bytes[SizeGroup::kAll].current == 0, "nothing is allocated at the end");
+    Expect(statistics.allocation[SizeGroup::kAll].allocated == allocated_, "every allocation was counted once");
+    Expect(statistics.allocation[SizeGroup::kAll].freed == freed_, "every free was counted once");
+    Expect(statistics.num_ooms == refused_, "every refusal was counted once");
+    Expect(device_.used() == allocator_->inspect().Held(), "what is held is what the device has given");
+    Expect(device_.SetFaults(""), "faults end");
+    device_.AdvanceTo(device_.now() + sim::Nanoseconds(1'000'000));
+    Expect(allocator_->Trim().ok() && device_.used() == Bytes(0), "all memory goes back");
+    allocator_.reset();
+    Expect(device_.live_events() == 0, "all events go back");
+  }
+
+  Statistics statistics() const { return allocator_->GetStatistics(); }
+  uint64_t driver_calls() const {
+    uint64_t calls = 0;
+    for (size_t kind = 0; kind < sim::kCallKindNames.size(); ++kind) {
+      calls += device_.calls(static_cast<sim::CallKind>(kind));
+    }
+    return calls;
+  }
+  uint64_t faults() const { return device_.faults(); }
+  int64_t operations() const { return operations_.load(); }
+  std::vector<std::string> problems() const {
+    absl::MutexLock lock(&mutex_);
+    return problems_;
+  }
+
+  // By the allocator, which holds no lock then: it is called from here.
+  bool ReleaseCaches() override {
+    std::vector<HeldBlock> released;
+    {
+      absl::MutexLock lock(&mutex_);
+      released.swap(cache_);
+    }
+    for (const HeldBlock& block : released) Free(block);
+    return !released.empty();
+  }
+  bool CollectGarbage() override { return false; }
+
+ private:
+  void Claim(const HeldBlock& block) {
+    absl::MutexLock lock(&mutex_);
+    const auto after = claims_.lower_bound(block.address);
+    const bool clear =
+        (after == claims_.end() || block.address + block.size <= after->first) &&
+        (after == claims_.begin() || std::prev(after)->first + std::prev(after)->second <= block.address);
+    if (!clear) problems_.push_back("a byte was handed out twice");
+    claims_[block.address] = block.size;
+  }
+  void Disclaim(const HeldBlock& block) {
+    absl::MutexLock lock(&mutex_);
+    claims_.erase(block.address);
+  }
+  void Expect(bool holds, const char* what) {
+    if (holds) return;
+    absl::MutexLock lock(&mutex_);
+    problems_.push_back(std::string("does not hold: ") + what);
+  }
+
+  sim::SimulatedDevice device_;
+  AddressDirectory& directory_;
+  std::unique_ptr<DeviceAllocator> allocator_;
+  std::atomic<int64_t> operations_{0};
+  std::atomic<int64_t> allocated_{0};
+  std::atomic<int64_t> freed_{0};
+  std::atomic<int64_t> refused_{0};
+
+  mutable absl::Mutex mutex_;
+  std::map<Address, Bytes> claims_ ABSL_GUARDED_BY(mutex_);
+  std::vector<HeldBlock> cache_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> problems_ ABSL_GUARDED_BY(mutex_);
+};
 
 struct Owned {
   LoadedDevice* device;

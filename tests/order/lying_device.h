@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 #include "allocator/port/device.h"
 #include "tests/devices/forwarding_device.h"
@@ -25,8 +24,17 @@ enum class Lie {
 };
 inline constexpr std::array kLies = {Lie::kPassedTooEarly, Lie::kNoStreamWait, Lie::kNoSynchronization,
                                      Lie::kRecordedTooEarly};
-std::string_view NameOf(Lie lie);
-std::string_view NameOf(WorkLog::Excuse excuse);
+inline const char* NameOf(Lie lie) {
+  constexpr std::array kNames = {"no lie", "an event that has not passed is said to have",
+                                 "a stream is not made to wait", "the host does not wait",
+                                 "an event is recorded before the work"};
+  return kNames[static_cast<size_t>(lie)];
+}
+inline const char* NameOf(WorkLog::Excuse excuse) {
+  constexpr std::array kNames = {"nothing was left to wait for", "the memory was not used again",
+                                 "its next use was ordered by something else"};
+  return kNames[static_cast<size_t>(excuse)];
+}
 
 class LyingDevice final : public ForwardingDevice {
  public:
@@ -42,13 +50,34 @@ class LyingDevice final : public ForwardingDevice {
   // Why the lie did no harm. REQUIRES: it was told, and did none.
   WorkLog::Excuse Excuse() const { return device_.log().ExcuseFor(told_->event, told_->asker, told_->moment); }
 
-  absl::StatusOr<Event> Record(Stream stream) override;
-  absl::StatusOr<bool> HasPassed(Event event) override;
-  absl::Status StreamWait(Stream stream, Event event) override;
-  absl::Status Synchronize(Event event) override;
-  absl::Status SynchronizeAll() override;
+  absl::StatusOr<Event> Record(Stream stream) override {
+    absl::StatusOr<Event> event = device_.Record(stream);
+    if (!event.ok() || !Lies(Lie::kRecordedTooEarly, *event, std::nullopt)) return event;
+    device_.Recycle(*event);
+    return device_.Record(kIdle);
+  }
+  absl::StatusOr<bool> HasPassed(Event event) override {
+    if (Lies(Lie::kPassedTooEarly, event, std::nullopt)) return true;
+    return device_.HasPassed(event);
+  }
+  absl::Status StreamWait(Stream stream, Event event) override {
+    const bool orders_something = !device_.simulated().IsOrderedAfter(stream, event);
+    if (orders_something && Lies(Lie::kNoStreamWait, event, stream)) return absl::OkStatus();
+    return device_.StreamWait(stream, event);
+  }
+  absl::Status Synchronize(Event event) override {
+    if (Lies(Lie::kNoSynchronization, event, std::nullopt)) return absl::OkStatus();
+    return device_.Synchronize(event);
+  }
+  absl::Status SynchronizeAll() override {
+    if (!device_.simulated().IsBusy() || !IsTheChance(Lie::kNoSynchronization)) return device_.SynchronizeAll();
+    told_ = {device_.RecordAll(), std::nullopt, device_.log().now()};
+    return absl::OkStatus();
+  }
 
  private:
+  // Nobody ever uses it.
+  static constexpr Stream kIdle{~uint64_t{0}};
   struct Told {
     Event event;
     std::optional<Stream> asker;  // nullopt: the host.
@@ -58,7 +87,11 @@ class LyingDevice final : public ForwardingDevice {
   // Whether this call, of a kind that `lie` concerns, is the one to lie in.
   bool IsTheChance(Lie lie) { return lie_ == lie && chances_left_ > 0 && --chances_left_ == 0; }
   // Whether to lie to `asker` about `event` in this call of a kind that `lie` concerns.
-  bool Lies(Lie lie, Event event, std::optional<Stream> asker);
+  bool Lies(Lie lie, Event event, std::optional<Stream> asker) {
+    if (!device_.simulated().IsOutstanding(event) || !IsTheChance(lie)) return false;
+    told_ = {event, asker, device_.log().now()};
+    return true;
+  }
 
   LoggedDevice& device_;
   std::optional<Told> told_;

@@ -1,5 +1,6 @@
 #include "tests/order/ordered_program.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -19,6 +20,18 @@ OrderedProgram::~OrderedProgram() {
   if (log_.unordered().empty()) {
     EXPECT_EQ(faults, 0);
   }
+}
+
+bool OrderedProgram::HasViolations() const {
+  const std::set<Moment>& unordered = log_.unordered();
+  const std::set<Moment>& reported = log_.reported();
+  EXPECT_TRUE(std::includes(unordered.begin(), unordered.end(), reported.begin(), reported.end()))
+      << "the checker reported what has order:\n"
+      << report();
+  const Moment first_unordered = unordered.empty() ? log_.now() : *unordered.begin();
+  const Moment first_reported = reported.empty() ? log_.now() : *reported.begin();
+  EXPECT_EQ(first_reported, first_unordered) << "of " << log_.now() << " moments; the checker reported\n" << report();
+  return !unordered.empty();
 }
 
 uint64_t OrderedProgram::FaultsOfLateWork() {

@@ -4,17 +4,18 @@
 #ifndef FRUGAL_TESTS_ORDER_ORDERED_PROGRAM_H_
 #define FRUGAL_TESTS_ORDER_ORDERED_PROGRAM_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 
 #include "allocator/device_allocator.h"
 #include "cuda/simulated/simulated_device.h"
 #include "tests/order/logged_device.h"
 #include "tests/order/lying_device.h"
-#include "tests/order/order_verdict.h"
 #include "tests/order/work_log.h"
 
 namespace frugal {
@@ -58,7 +59,13 @@ class OrderedProgram {
   LyingDevice& lying() { return lying_; }
 
   const LoggedDevice::LargeHandles& large() const { return logged_.large(); }
-  const OrderVerdict& verdict() const { return verdict_; }
+  // Whether something was used, or unmapped, without order, by the log. The order checker, which knows nothing of the
+  // log, must have reported the first such moment, and nothing but such moments; else the test fails.
+  bool HasViolations() const;
+  // What the checker says.
+  uint64_t accesses() const { return device_.order_accesses(); }
+  uint64_t violations() const { return device_.order_violations(); }
+  std::string report() const { return device_.order_report(); }
   // Waits for all work: how often what ran found its memory gone or handed on.
   uint64_t FaultsOfLateWork();
 
@@ -69,7 +76,6 @@ class OrderedProgram {
 
   sim::SimulatedDevice device_;
   WorkLog log_;
-  const OrderVerdict verdict_{device_, log_};
   LoggedDevice logged_;
   LyingDevice lying_;
   AddressDirectory directory_;

@@ -1,13 +1,13 @@
 // A bug in stream order is found, wherever it is: on each way that memory takes from one use to the next, each event,
 // query and wait is left out in turn.
 
-#include <cstdio>
 #include <functional>
 #include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 #include "tests/order/ordered_program.h"
 
@@ -279,7 +279,7 @@ void PlantedBug::LeaveOutEachInTurn(const Path& path, const PolicyOptions& polic
   const OrderedProgram::Options options{path.memory, path.virtual_memory, policy};
   OrderedProgram honest(options);
   path.play(honest);
-  EXPECT_FALSE(honest.verdict().HasViolations()) << path.name << ", without a bug:\n" << honest.verdict().report();
+  EXPECT_FALSE(honest.HasViolations()) << path.name << ", without a bug:\n" << honest.report();
   int64_t planted = 0;
   int64_t unnoticed = 0;
   int64_t found_late = 0;
@@ -290,23 +290,20 @@ void PlantedBug::LeaveOutEachInTurn(const Path& path, const PolicyOptions& polic
       path.play(program);
       if (!program.lying().has_lied()) break;
       ++planted;
-      const std::string report = program.verdict().report();
-      std::printf("%s, %s (%lld): %llu violations, first: %s\n", path.name, std::string(NameOf(lie)).c_str(),
-                  static_cast<long long>(n), static_cast<unsigned long long>(program.verdict().violations()),
-                  report.substr(0, report.find('\n')).c_str());
-      if (!program.verdict().HasViolations()) {
+      const std::string report = program.report();
+      absl::PrintF("%s, %s (%d): %d violations, first: %s\n", path.name, NameOf(lie), n, program.violations(),
+                   report.substr(0, report.find('\n')));
+      if (!program.HasViolations()) {
         ++unnoticed;
-        std::printf("  harmless: %s\n", std::string(NameOf(program.lying().Excuse())).c_str());
+        absl::PrintF("  harmless: %s\n", NameOf(program.lying().Excuse()));
       }
       if (program.FaultsOfLateWork() > 0) ++found_late;
     }
   }
-  std::printf(
-      "%s: %lld bugs planted, %lld found, %lld harmless, %lld found by late work, too; without one %llu accesses "
-      "checked, %lld handles of several pages\n",
-      path.name, static_cast<long long>(planted), static_cast<long long>(planted - unnoticed),
-      static_cast<long long>(unnoticed), static_cast<long long>(found_late),
-      static_cast<unsigned long long>(honest.verdict().accesses()), static_cast<long long>(honest.large().created));
+  absl::PrintF(
+      "%s: %d bugs planted, %d found, %d harmless, %d found by late work, too; without one %d accesses checked, %d "
+      "handles of several pages\n",
+      path.name, planted, planted - unnoticed, unnoticed, found_late, honest.accesses(), honest.large().created);
   EXPECT_LE(unnoticed, path.harmless == kHalf ? planted / 2 : path.harmless)
       << path.name << ": harmless are those where " << path.why;
   EXPECT_GT(planted - unnoticed, 0) << path.name << " needs no order";
@@ -323,7 +320,7 @@ TEST(LateWork, FindsThatItsMemoryWasUnmappedTooEarly) {
     program.lying().PlanLie(lie, 1);
     IdleMemoryGoesOnceItsStreamHasPassed(program);
     EXPECT_EQ(program.FaultsOfLateWork() > 0, program.lying().has_lied()) << NameOf(lie);
-    EXPECT_EQ(program.verdict().HasViolations(), program.lying().has_lied()) << NameOf(lie);
+    EXPECT_EQ(program.HasViolations(), program.lying().has_lied()) << NameOf(lie);
   }
 }
 

@@ -1,5 +1,6 @@
 // Stream order with threads that share streams, on a GPU that says whether an access came too early, while some of its
-// calls fail.
+// calls fail. Its memory is there to be written, and faults where nothing is mapped: what a thread has written into its
+// blocks is there until it gives them back.
 
 #include <atomic>
 #include <cstdint>
@@ -42,6 +43,11 @@ class ThreadsInOrder : public testing::TestWithParam<int> {
  protected:
   static constexpr int kSteps = 200;
 
+  struct Live {
+    Allocation block;
+    uint64_t mark;  // which it bears
+  };
+
   struct Round {
     explicit Round(int failures_in_1000) : device(gpu, failures_in_1000) {
       allocator.settings().SetCheckLevel(CheckLevel::kFull);
@@ -49,11 +55,11 @@ class ThreadsInOrder : public testing::TestWithParam<int> {
 
     // A thread's work on `stream`. Streams 10 to 12, one of which the program may destroy, use some of its blocks.
     void Play(uint64_t seed, Stream stream);
-    void GiveBackOne(std::mt19937_64& random, Stream stream, std::vector<Allocation>& live);
+    void GiveBackOne(std::mt19937_64& random, Stream stream, std::vector<Live>& live);
     // Until `stop`.
     void GiveMemoryBack();
 
-    sim::SimulatedDevice gpu{{.memory = MiB(192), .order = true}};
+    sim::SimulatedDevice gpu{{.memory = MiB(192), .backing = sim::Backing::kMemory, .order = true}};
     FlakyDevice device;
     AddressDirectory directory;
     DeviceAllocator allocator{device, directory, nullptr};
@@ -61,10 +67,16 @@ class ThreadsInOrder : public testing::TestWithParam<int> {
   };
 };
 
-void ThreadsInOrder::Round::GiveBackOne(std::mt19937_64& random, Stream stream, std::vector<Allocation>& live) {
+template <typename Visit>
+void ForEachMark(const Allocation& block, Visit visit) {
+  for (Bytes at; at < block.size; at += KiB(256)) visit(*reinterpret_cast<uint64_t*>((block.address + at).value()));
+}
+
+void ThreadsInOrder::Round::GiveBackOne(std::mt19937_64& random, Stream stream, std::vector<Live>& live) {
   const size_t which = random() % live.size();
-  const Allocation one = live[which];
+  const auto [one, mark] = live[which];
   live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
+  ForEachMark(one, [mark = mark](uint64_t& word) { EXPECT_EQ(word, mark); });
   gpu.Touch(stream, one.address, one.size, random() % 2 == 0, "own");
   if (random() % 3 == 0) {
     const uint64_t number = random() % 3;
@@ -78,7 +90,7 @@ void ThreadsInOrder::Round::GiveBackOne(std::mt19937_64& random, Stream stream, 
 
 void ThreadsInOrder::Round::Play(uint64_t seed, Stream stream) {
   std::mt19937_64 random(seed);
-  std::vector<Allocation> live;
+  std::vector<Live> live;
   for (int step = 0; step < kSteps; ++step) {
     if (live.size() > 9) GiveBackOne(random, stream, live);
     const Bytes most = random() % 3 == 0 ? KiB(700) : MiB(19);
@@ -86,7 +98,9 @@ void ThreadsInOrder::Round::Play(uint64_t seed, Stream stream) {
     const absl::StatusOr<Allocation> made = allocator.Allocate(size, stream);
     if (made.ok()) {
       gpu.Touch(stream, made->address, made->size, true, "first");
-      live.push_back(*made);
+      const uint64_t mark = random();
+      ForEachMark(*made, [mark](uint64_t& word) { word = mark; });
+      live.push_back({*made, mark});
     }
     if (!live.empty() && (!made.ok() || random() % 2 == 0)) GiveBackOne(random, stream, live);
     if (random() % 10 == 0) gpu.MakeBusyUntil(stream, gpu.now() + sim::Nanoseconds(1'000));

@@ -1,12 +1,20 @@
 #include "tests/shadow/campaign.h"
 
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "tests/shadow/child_process.h"
 #include "tests/shadow/shrinker.h"
 
 namespace frugal::shadow {
@@ -15,6 +23,60 @@ namespace {
 constexpr int kNoLimitSeconds = 1'000'000;
 constexpr int kProgramSeconds = 20;
 constexpr size_t kMostOperations = 1 << 16;
+
+// --- Runs a function in a process of its own, so that one that crashes, hangs or ends the process is a result like
+// others.
+
+[[noreturn]] void RunAsChild(absl::FunctionRef<std::string()> body, int output, int most_seconds) {
+  dup2(output, STDOUT_FILENO);
+  dup2(output, STDERR_FILENO);
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  const rlimit seconds{static_cast<rlim_t>(most_seconds), static_cast<rlim_t>(most_seconds) + 1};
+  setrlimit(RLIMIT_CPU, &seconds);
+  const std::string failure = body();
+  std::fputs(failure.c_str(), stderr);
+  std::fflush(nullptr);
+  _exit(failure.empty() ? 0 : 1);
+}
+
+// "" if `body` returned ""; else what it returned, or what the process wrote on stderr before it ended otherwise, or
+// that it took more than `most_seconds` of processor time. `body` runs in a copy of this process: what it changes is
+// lost, but for memory that is shared. REQUIRES: this process has one thread.
+std::string RunInChild(absl::FunctionRef<std::string()> body, int most_seconds) {
+  std::array<int, 2> ends;
+  std::fflush(nullptr);
+  if (pipe(ends.data()) != 0) return "no pipe";
+  const pid_t child = fork();
+  if (child < 0) return "no process";
+  if (child == 0) {
+    close(ends[0]);
+    RunAsChild(body, ends[1], most_seconds);
+  }
+  close(ends[1]);
+  std::string output;
+  std::array<char, 4096> buffer;
+  for (ssize_t count; (count = read(ends[0], buffer.data(), buffer.size())) > 0;) {
+    output.append(buffer.data(), static_cast<size_t>(count));
+  }
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) return absl::StrFormat("took more than %d s", most_seconds);
+  if (!output.empty()) return output;
+  return WIFSIGNALED(status) ? absl::StrFormat("ended by signal %d", WTERMSIG(status)) : "failed";
+}
+
+// A T in memory that children share with this process. T is trivially copyable; it begins as zeros.
+template <typename T>
+T& Shared() {
+  void* const memory = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  return *static_cast<T*>(memory);
+}
+
+// --- Programs.
 
 // What a child has done so far, for its parent to see when it has ended as it may.
 struct Progress {

@@ -20,8 +20,8 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
+#include "tests/devices/forwarding_device.h"
 #include "tests/shadow/campaign.h"
-#include "tests/shadow/tracing_device.h"
 
 ABSL_FLAG(int64_t, operations, 1'000'000, "how many operations to run in all");
 ABSL_FLAG(int64_t, of_program, 2000, "how many operations a program has");
@@ -35,6 +35,18 @@ ABSL_FLAG(std::string, bytes, "", "a file with a fuzzer's bytes to run instead; 
 
 namespace frugal::shadow {
 namespace {
+
+// Prints each call before it is made.
+class TracingDevice final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+
+ private:
+  absl::Status Before(Call call) override {
+    std::printf("    %s\n", kCallNames[static_cast<int>(call)]);
+    return absl::OkStatus();
+  }
+};
 
 [[noreturn]] void Refuse(const std::string& why) {
   std::fprintf(stderr, "%s\n", why.c_str());

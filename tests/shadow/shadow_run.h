@@ -8,13 +8,13 @@
 //   is over;
 // - every answer: sizes and alignment, kNotFound for what was not handed out, the streams of a block, limits;
 // - memory that can be found is found: a request fails only if the handles of which nobody uses a byte, the pages that
-// the
-//   device still has within the limit, and the memory that others would give back are together too small for it;
-// - what is failed on purpose costs nobody anything but the request at hand, and of that only the success;
+//   the device still has within the limit, and the memory that others would give back are together too small for it;
+// - what is failed on purpose costs nobody anything but the request at hand, and of that only the success: made again
+// it
+//   is served; whatever else is asked for fails only if the device fails twice;
 // - the accounting: bytes and blocks handed out, peaks, memory held; and the snapshot, byte by byte (now and then);
 // - ReturnIdle makes the host wait for nothing and returns nothing that was used since the mark; Trim leaves no handle
-// of
-//   which no byte is in use;
+//   of which no byte is in use;
 // - at the end everything can be freed, nothing is held then, and all memory is to be had in one piece.
 
 #ifndef FRUGAL_TESTS_SHADOW_SHADOW_RUN_H_
@@ -33,11 +33,32 @@
 #include "tests/shadow/memory_model.h"
 #include "tests/shadow/operation.h"
 #include "tests/shadow/stream_order.h"
-#include "tests/shadow/tally.h"
 #include "tests/shadow/verdict.h"
 #include "tests/shadow/watched_device.h"
 
 namespace frugal::shadow {
+
+// How much was done, in all.
+struct Tally {
+  int64_t operations = 0;
+  int64_t allocations = 0;
+  int64_t out_of_memory = 0;
+  int64_t faults = 0;
+  int64_t device_calls = 0;
+  int64_t stitches = 0;
+  LargeHandles large;  // handles of more than one page
+
+  Tally& operator+=(const Tally& other) {
+    operations += other.operations;
+    allocations += other.allocations;
+    out_of_memory += other.out_of_memory;
+    faults += other.faults;
+    device_calls += other.device_calls;
+    stitches += other.stitches;
+    large += other.large;
+    return *this;
+  }
+};
 
 enum class CheckLevel {
   kOff,   // what the allocator answers, and the end
@@ -55,6 +76,8 @@ class ShadowRun final : public Reclaimer, public Observer {
   ShadowRun(const Program& program, CheckLevel level, const Between& between = nullptr);
   ~ShadowRun() override;
 
+  // From now on the device's calls fail by this plan: see FaultPlan.
+  void SetFaults(const std::string& plan);
   void Step(const Operation& operation);
   // REQUIRES: no operation follows.
   void Finish();
@@ -64,6 +87,7 @@ class ShadowRun final : public Reclaimer, public Observer {
   // The blocks that are handed out.
   absl::Span<const uint32_t> live() const { return blocks_.names(); }
   Tally tally() const;
+  uint64_t calls(sim::CallKind kind) const { return device_.calls(kind); }
 
  private:
   // Reclaimer.
@@ -94,9 +118,11 @@ class ShadowRun final : public Reclaimer, public Observer {
   void CheckRefused(const absl::Status& status, Bytes size, Stream stream, int64_t faults_before);
   // Whether what nobody uses would do for the request.
   bool CouldBeFound(Bytes size, Stream stream) const;
-  // Statuses other than OK are fine if the device failed in the meantime.
-  void ExpectOkUnlessFailed(const char* call, const absl::Status& status, int64_t faults_before);
+  // Statuses other than OK are fine if the device failed in the meantime, and again when the call was tried once more.
+  void ExpectOkUnlessFailedTwice(const char* call, const absl::Status& status, int64_t faults_before);
   void CheckStatistics();
+  // How often the device was told to fail and did.
+  int64_t faults() const { return past_faults_ + static_cast<int64_t>(device_.faults()); }
   Bytes Headroom() const;
   bool AnyCaptured() const;
   void EndWorld();
@@ -125,6 +151,7 @@ class ShadowRun final : public Reclaimer, public Observer {
   Bytes limit_ = kUnlimited;
   Bytes others_;
   bool records_births_ = false;
+  int64_t past_faults_ = 0;     // of the plans before
   int64_t faults_at_trim_ = 0;  // which left nothing held that is nowhere mapped
   int64_t annotations_ = 0;
   Tally tally_;

@@ -28,7 +28,6 @@ struct Positions {
     for (size_t i = 0; i < kStreams; ++i) within &= of[i] <= other.of[i];
     return within;
   }
-  bool IsNone() const { return *this == Positions(); }
   friend bool operator==(const Positions&, const Positions&) = default;
 };
 
