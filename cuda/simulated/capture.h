@@ -20,10 +20,11 @@ enum class CaptureMode { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 // Guarded by Streams' lock.
 class Capture {
  public:
+  // Numbered as cudaStreamCaptureStatus.
   enum class State {
-    kActive,
-    kInvalidated,  // Something happened that a graph cannot hold: nothing but the end can follow.
-    kEnded,
+    kEnded = 0,
+    kActive = 1,
+    kInvalidated = 2,  // Something happened that a graph cannot hold: nothing but the end can follow.
   };
   enum class Cause { kForbiddenCall, kEnd };
 
