@@ -18,7 +18,8 @@ namespace frugal::sim {
 // call. What nothing is attached to faults on access. Thread-safe.
 class AddressSpace {
  public:
-  enum class Access { kNone, kRead, kReadWrite };
+  // Numbered as CUmemAccess_flags.
+  enum class Access { kNone = 0, kRead = 1, kReadWrite = 3 };
 
   // Of all that is reserved at a time, `most` bytes.
   explicit AddressSpace(Bytes most = kUnlimited) : most_(most) {}

@@ -25,36 +25,23 @@ namespace frugal::sim {
 // Thread-safe.
 class Calls {
  public:
-  // What the calls of a kind would have taken by themselves, or have waited for others' calls.
-  struct Times {
-    Nanoseconds total{0};
-    Nanoseconds worst{0};
-
-    void Add(Nanoseconds time) {
-      total += time;
-      worst = std::max(worst, time);
-    }
-  };
-
   // The table's costs, and no lock.
   Calls() = default;
-  // `lock` may be null.
+  // Where `lock` is not null, calls take their time.
   Calls(const DriverCosts& costs, DriverLock* lock) : costs_(costs), lock_(lock) {}
 
-  // A call of `kind` begins. Unless this returns kSuccess the call is to fail with that error and do nothing; it
-  // counts, and costs, all the same. With `partial` the plan may say there that the call does half of what it is to do
-  // before it fails.
-  Error Begin(CallKind kind, CallCost call, bool* partial = nullptr) {
+  // A call of `kind` begins, which costs what CostOf() says. Unless this returns kSuccess the call is to fail with that
+  // error and do nothing; it counts, and costs, all the same. With `partial` the plan may say there that the call does
+  // half of what it is to do before it fails.
+  Error Begin(CallKind kind, int64_t amount = 1, bool* partial = nullptr) {
     const bool in_driver = ThisThread().in_driver;
-    const Nanoseconds cost = call.In(costs_);
-    const Nanoseconds waited = lock_ == nullptr ? Nanoseconds(0) : lock_->Hold(cost);
+    const Nanoseconds cost(CostOf(kind, amount, costs_));
+    if (lock_ != nullptr) lock_->Hold(cost);
     if (clock_ != nullptr) clock_->Pass(std::max(cost, kind == CallKind::kLaunch ? launch_ : kShortestCall));
     std::lock_guard lock(mutex_);
     ++counts_[static_cast<size_t>(kind)];
     if (in_driver) ++driver_counts_[static_cast<size_t>(kind)];
     driver_time_ += cost;
-    times_[static_cast<size_t>(kind)].Add(cost);
-    waits_.Add(waited);
     return forked_ ? Error::kNotInitialized : faults_.Next(kind, in_driver, partial);
   }
 
@@ -123,23 +110,12 @@ class Calls {
     std::lock_guard lock(mutex_);
     return driver_time_;
   }
-  Times times(CallKind kind) const {
-    std::lock_guard lock(mutex_);
-    return times_[static_cast<size_t>(kind)];
-  }
-  // For the lock inside the driver.
-  Times waits() const {
-    std::lock_guard lock(mutex_);
-    return waits_;
-  }
   // The fault plan goes on as it was.
   void ResetCounters() {
     std::lock_guard lock(mutex_);
     counts_ = driver_counts_ = {};
     for (std::atomic<uint64_t>& count : often_) count = 0;
     driver_time_ = Nanoseconds(0);
-    times_ = {};
-    waits_ = {};
   }
 
  private:
@@ -153,8 +129,6 @@ class Calls {
   ByKind counts_{};
   ByKind driver_counts_{};
   Nanoseconds driver_time_{0};
-  std::array<Times, kCallKindNames.size()> times_{};
-  Times waits_;
   FaultPlan faults_;
   bool forked_ = false;
   // Whether a plan, or a fork, may have a call fail.

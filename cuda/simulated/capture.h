@@ -20,10 +20,11 @@ enum class CaptureMode { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
 // Guarded by Streams' lock.
 class Capture {
  public:
+  // Numbered as cudaStreamCaptureStatus.
   enum class State {
-    kActive,
-    kInvalidated,  // Something happened that a graph cannot hold: nothing but the end can follow.
-    kEnded,
+    kEnded = 0,
+    kActive = 1,
+    kInvalidated = 2,  // Something happened that a graph cannot hold: nothing but the end can follow.
   };
   enum class Cause { kForbiddenCall, kEnd };
 
@@ -32,7 +33,10 @@ class Capture {
 
   State state() const { return state_; }
   // The one place where the state changes.
-  void Transition(Cause cause);
+  void Transition(Cause cause) {
+    if (state_ == State::kEnded) return;
+    state_ = cause == Cause::kEnd ? State::kEnded : State::kInvalidated;
+  }
 
   // Never 0, never used twice.
   uint64_t id() const { return id_; }
@@ -43,7 +47,11 @@ class Capture {
   bool BeganOnThisThread() const { return thread_ == std::this_thread::get_id(); }
 
   // Whether a call that could disturb a capture must not be made by this thread, whose own mode is `mode`.
-  bool Forbids(CaptureMode mode) const;
+  bool Forbids(CaptureMode mode) const {
+    if (mode == CaptureMode::kRelaxed || state_ == State::kEnded) return false;
+    if (BeganOnThisThread()) return mode_ != CaptureMode::kRelaxed;
+    return mode == CaptureMode::kGlobal && mode_ == CaptureMode::kGlobal;
+  }
 
  private:
   const uint64_t id_;

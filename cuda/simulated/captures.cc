@@ -3,7 +3,6 @@
 #include <mutex>
 #include <unordered_set>
 
-#include "cuda/simulated/latency_model.h"
 #include "cuda/simulated/thread_state.h"
 
 namespace frugal::sim {
@@ -46,7 +45,7 @@ Captures::Info Captures::InfoOf(const Stream& stream) const {
 }
 
 Error Captures::Query(const Stream& stream, Info* info) const {
-  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kCaptureQuery, LatencyModel::Uncharged()));
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kCaptureQuery));
   {
     std::lock_guard lock(state_.mutex);
     if (!state_.ImplicitCaptures(stream).empty()) return Error::kCaptureImplicit;

@@ -17,8 +17,7 @@ namespace frugal::sim {
 
 struct ComputeNode::Share {
   int64_t in_use;
-  int64_t memory[kMostGpus];
-  int64_t mapped_handles;
+  int64_t taken[kResources];
 };
 
 struct ComputeNode::File {
@@ -219,16 +218,10 @@ void ComputeNode::Leave() {
 
 ComputeNode::Share& ComputeNode::mine() { return file_->shares[share_]; }
 
-int64_t ComputeNode::UsedMemory(int gpu) const {
-  int64_t used = 0;
-  for (const Share& share : file_->shares) used += share.memory[gpu];
-  return used;
-}
-
-int64_t ComputeNode::UsedMappedHandles() const {
-  int64_t used = 0;
-  for (const Share& share : file_->shares) used += share.mapped_handles;
-  return used;
+int64_t ComputeNode::Left(int resource) const {
+  int64_t left = resource == kMappedHandles ? file_->mapped_handles : file_->memory;
+  for (const Share& share : file_->shares) left -= share.taken[resource];
+  return left;
 }
 
 void ComputeNode::DropDead() {
@@ -238,52 +231,33 @@ void ComputeNode::DropDead() {
   }
 }
 
-bool ComputeNode::TakeMemory(int gpu, Bytes size) {
+bool ComputeNode::Take(int resource, int64_t amount) {
   if (left_) return false;
   const Guard guard(*file_);
-  if (size.count() > file_->memory - UsedMemory(gpu)) {
-    DropDead();
-    if (size.count() > file_->memory - UsedMemory(gpu)) return false;
-  }
-  mine().memory[gpu] += size.count();
+  if (amount > Left(resource)) DropDead();
+  if (amount > Left(resource)) return false;
+  mine().taken[resource] += amount;
   return true;
 }
 
-void ComputeNode::GiveBackMemory(int gpu, Bytes size) {
+void ComputeNode::GiveBack(int resource, int64_t amount) {
   if (left_) return;
   const Guard guard(*file_);
-  mine().memory[gpu] -= size.count();
+  mine().taken[resource] -= amount;
 }
 
 Bytes ComputeNode::FreeMemory(int gpu) {
   if (left_) return Bytes(0);
   const Guard guard(*file_);
   DropDead();
-  return Bytes(std::max<int64_t>(0, file_->memory - UsedMemory(gpu)));
-}
-
-bool ComputeNode::TakeMappedHandles(int64_t count) {
-  if (left_) return false;
-  const Guard guard(*file_);
-  if (count > file_->mapped_handles - UsedMappedHandles()) {
-    DropDead();
-    if (count > file_->mapped_handles - UsedMappedHandles()) return false;
-  }
-  mine().mapped_handles += count;
-  return true;
-}
-
-void ComputeNode::GiveBackMappedHandles(int64_t count) {
-  if (left_) return;
-  const Guard guard(*file_);
-  mine().mapped_handles -= count;
+  return Bytes(std::max<int64_t>(0, Left(gpu)));
 }
 
 int64_t ComputeNode::mapped_handles() {
   if (left_) return 0;
   const Guard guard(*file_);
   DropDead();
-  return UsedMappedHandles();
+  return file_->mapped_handles - Left(kMappedHandles);
 }
 
 Nanoseconds ComputeNode::EnterDriver(Nanoseconds begin, Nanoseconds cost, bool manual_clock) {

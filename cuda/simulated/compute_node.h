@@ -41,13 +41,13 @@ class ComputeNode {
   ComputeNode& operator=(const ComputeNode&) = delete;
 
   // False if there is not as much left on the node's GPU; nothing has changed then.
-  bool TakeMemory(int gpu, Bytes size);
-  void GiveBackMemory(int gpu, Bytes size);
+  bool TakeMemory(int gpu, Bytes size) { return Take(gpu, size.count()); }
+  void GiveBackMemory(int gpu, Bytes size) { GiveBack(gpu, size.count()); }
   Bytes FreeMemory(int gpu);
 
   // Of the table of mapped handles. False if there are not as many left; nothing has changed then.
-  bool TakeMappedHandles(int64_t count);
-  void GiveBackMappedHandles(int64_t count);
+  bool TakeMappedHandles(int64_t count) { return Take(kMappedHandles, count); }
+  void GiveBackMappedHandles(int64_t count) { GiveBack(kMappedHandles, count); }
   // Of all processes.
   int64_t mapped_handles();
 
@@ -62,6 +62,9 @@ class ComputeNode {
   void Leave();
 
  private:
+  static constexpr int kMappedHandles = kMostGpus;
+  static constexpr int kResources = kMostGpus + 1;
+
   struct File;
   struct Share;
   class Guard;
@@ -77,8 +80,10 @@ class ComputeNode {
   Share& mine();
   // Drops the shares of processes that are gone. The caller holds the guard.
   void DropDead();
-  int64_t UsedMemory(int gpu) const;
-  int64_t UsedMappedHandles() const;
+  // Of a resource, which is a GPU's memory by its number, or kMappedHandles.
+  bool Take(int resource, int64_t amount);
+  void GiveBack(int resource, int64_t amount);
+  int64_t Left(int resource) const;
 
   File* const file_;
   // A descriptor of its own: a lock of the kernel's goes with the last reference to the open file, which a mapping is.

@@ -1,13 +1,14 @@
 #include "cuda/simulated/configuration.h"
 
+#include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "allocator/port/driver_costs.h"
 #include "cuda/simulated/setting_text.h"
-#include "cuda/simulated/whole_file.h"
 
 namespace frugal::sim {
 namespace {
@@ -23,57 +24,42 @@ std::string ReadCosts(const std::string& path, DriverCosts* costs) {
   return "";
 }
 
-// How a variable's text is understood, by the type of what it sets, and what is said where it cannot be.
+// nullptr if there is a value, which is then in `into`; otherwise `expected`.
 template <typename Value>
-struct Kind;
+const char* Put(const std::optional<Value>& value, Value* into, const char* expected) {
+  if (value) *into = *value;
+  return value ? nullptr : expected;
+}
 
-template <>
-struct Kind<Bytes> {
-  static constexpr const char* kExpected = "bytes, such as 536870912 or 512MiB";
-  static std::optional<Bytes> Parse(std::string_view text) { return ParseBytes(text); }
-};
-template <>
-struct Kind<bool> {
-  static constexpr const char* kExpected = "0 or 1";
-  static std::optional<bool> Parse(std::string_view text) {
-    return text == "1" || text == "0" ? std::optional(text == "1") : std::nullopt;
-  }
-};
-template <>
-struct Kind<int> {
-  static constexpr const char* kExpected = "a number from 1 to 16";
-  static std::optional<int> Parse(std::string_view text) {
-    const std::optional<int64_t> number = ParseNumber(text);
-    if (!number || *number < 1 || *number > Configuration::kMostGpus) return std::nullopt;
-    return static_cast<int>(*number);
-  }
-};
-template <>
-struct Kind<int64_t> {
-  static constexpr const char* kExpected = "a number above 0, such as 65530";
-  static std::optional<int64_t> Parse(std::string_view text) {
-    const std::optional<int64_t> number = ParseNumber(text);
-    return number && *number > 0 ? number : std::nullopt;
-  }
-};
-template <>
-struct Kind<Nanoseconds> {
-  static constexpr const char* kExpected = "nanoseconds, such as 10000";
-  static std::optional<Nanoseconds> Parse(std::string_view text) {
-    const std::optional<int64_t> number = ParseNumber(text);
-    return number ? std::optional(Nanoseconds(*number)) : std::nullopt;
-  }
-};
-template <>
-struct Kind<std::string> {
-  static constexpr const char* kExpected = "a file, such as /dev/shm/node";
-  static std::optional<std::string> Parse(std::string_view text) { return std::string(text); }
-};
-template <>
-struct Kind<FaultPlan> {
-  static constexpr const char* kExpected = "a plan, such as create@3=out_of_memory,map@1+=invalid_value";
-  static std::optional<FaultPlan> Parse(std::string_view text) { return FaultPlan::Parse(text); }
-};
+// A number from `least` to `most`.
+template <typename Number>
+std::optional<Number> NumberIn(std::string_view text, int64_t least, int64_t most) {
+  const std::optional<int64_t> number = ParseNumber(text);
+  return number && *number >= least && *number <= most ? std::optional(Number(*number)) : std::nullopt;
+}
+
+// Each understands a variable's text by the type of what it sets; not nullptr: what it is to be.
+const char* Understand(std::string_view text, Bytes* into) {
+  return Put(ParseBytes(text), into, "bytes, such as 536870912 or 512MiB");
+}
+const char* Understand(std::string_view text, bool* into) {
+  return Put(text == "1" || text == "0" ? std::optional(text == "1") : std::nullopt, into, "0 or 1");
+}
+const char* Understand(std::string_view text, int* into) {
+  return Put(NumberIn<int>(text, 1, Configuration::kMostGpus), into, "a number from 1 to 16");
+}
+const char* Understand(std::string_view text, int64_t* into) {
+  return Put(NumberIn<int64_t>(text, 1, INT64_MAX), into, "a number above 0, such as 65530");
+}
+const char* Understand(std::string_view text, Nanoseconds* into) {
+  return Put(NumberIn<Nanoseconds>(text, 0, INT64_MAX), into, "nanoseconds, such as 10000");
+}
+const char* Understand(std::string_view text, std::string* into) {
+  return Put(std::optional(std::string(text)), into, "a file, such as /dev/shm/node");
+}
+const char* Understand(std::string_view text, FaultPlan* into) {
+  return Put(FaultPlan::Parse(text), into, "a plan, such as create@3=out_of_memory,map@1+=invalid_value");
+}
 
 // Reads variables one by one until one is not understood. An empty variable counts as one that is not set.
 class Reader {
@@ -82,29 +68,29 @@ class Reader {
 
   template <typename Value>
   void Read(const char* name, Value* into) {
-    Read(name, Kind<Value>::kExpected, Kind<Value>::Parse, into);
+    Read(name, [into](const char* text) -> std::string {
+      const char* const expected = Understand(text, into);
+      return expected == nullptr ? "" : expected;
+    });
   }
   // One of two words.
   template <typename Value>
   void Read(const char* name, std::string_view first, Value of_first, std::string_view second, Value of_second,
             Value* into) {
-    const auto parse = [&](std::string_view text) -> std::optional<Value> {
-      if (text == first) return of_first;
-      return text == second ? std::optional(of_second) : std::nullopt;
-    };
-    Read(name, std::string(first) + " or " + std::string(second), parse, into);
+    Read(name, [&](std::string_view text) -> std::string {
+      if (text != first && text != second) return std::string(first) + " or " + std::string(second);
+      *into = text == first ? of_first : of_second;
+      return "";
+    });
   }
 
  private:
-  template <typename Value, typename Parse>
-  void Read(const char* name, const std::string& expected, Parse parse, Value* into) {
+  void Read(const char* name, const std::function<std::string(const char* text)>& understand) {
     const char* text = std::getenv(name);
     if (!problem_->empty() || text == nullptr || *text == '\0') return;
-    if (const auto value = parse(text)) {
-      *into = *value;
-    } else {
-      *problem_ = std::string(name) + "='" + Shown(text) + "' is not understood; set it to " + expected;
-    }
+    const std::string expected = understand(text);
+    if (expected.empty()) return;
+    *problem_ = std::string(name) + "='" + Shown(text) + "' is not understood; set it to " + expected;
   }
 
   std::string* const problem_;

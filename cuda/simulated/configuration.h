@@ -29,7 +29,7 @@ struct Configuration {
   // Requests for more than there is succeed.
   bool beyond = false;
   // Of all of them.
-  GpuModel model;
+  GpuModel model = {};
   // Time that each kernel, copy and fill takes on its stream.
   Nanoseconds kernel{0};
   Backing backing = Backing::kMemory;
@@ -53,20 +53,20 @@ struct Configuration {
   bool late_data = true;
   // `kernel` was asked for: that is what each takes, whatever it touches.
   bool kernel_given = false;
-  FaultPlan faults;
+  FaultPlan faults = {};
   // What calls cost, and whether they take that time on the clock.
-  DriverCosts costs;
+  DriverCosts costs = {};
   bool driver_time = false;
   // The file of the node that this process belongs to; "" for one of its own.
-  std::string node;
+  std::string node = {};
   // Of the whole node: what NVIDIA's open kernel module can number.
   int64_t mapped_handles = 0x80000;
   // Of this process: what x86-64 has for programs.
   Bytes addresses = GiB(128 << 10);
   int64_t host_mappings = std::numeric_limits<int64_t>::max();
-  DriverMemory::Options driver_memory;
+  DriverMemory::Options driver_memory = {};
   // `memory` is the host's, and the one GPU's, then.
-  UnifiedHost::Options host;
+  UnifiedHost::Options host = {};
 
   // Time is what calls and work take, and not the wall's.
   bool counts_time() const { return late || modelled_time; }

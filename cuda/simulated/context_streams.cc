@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "cuda/simulated/captures.h"
-#include "cuda/simulated/latency_model.h"
 
 namespace frugal::sim {
 
 Error ContextStreams::Synchronize() {
-  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kSync, LatencyModel::Uncharged()));
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kSync));
   RETURN_IF_ERROR(Captures(state_).CheckForbidden());
   {
     // Whatever the modes are: those are for calls that may disturb a capture, and this one always does.
@@ -39,7 +38,7 @@ bool ContextStreams::IsBusy() const {
 }
 
 Error ContextStreams::Record(Event* event) {
-  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kEventRecord, LatencyModel::EventRecord()));
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kEventRecord));
   std::lock_guard lock(state_.mutex);
   if (!state_.events.Contains(event) || event->gpu() != context_.gpu()) return Error::kInvalidHandle;
   RETURN_IF_ERROR(ForbiddenInCaptures());
@@ -50,13 +49,9 @@ Error ContextStreams::Record(Event* event) {
 }
 
 Error ContextStreams::WaitFor(Event* event) {
-  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kStreamWait, LatencyModel::StreamWait()));
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kStreamWait));
   std::lock_guard lock(state_.mutex);
-  if (!state_.events.Contains(event)) return Error::kInvalidHandle;
-  if (event->IsInLiveCapture()) {
-    event->capture()->Transition(Capture::Cause::kForbiddenCall);
-    return Error::kCapturedEvent;
-  }
+  RETURN_IF_ERROR(state_.CheckOutsideCapture(event));
   RETURN_IF_ERROR(ForbiddenInCaptures());
   if (event->state() != Event::State::kRecorded) return Error::kSuccess;
   state_.streams.ForEach([&](Stream& stream) {

@@ -26,13 +26,6 @@ extern "C" {
 uint64_t frugal_sim_calls(const char* kind);
 // Time that all driver calls since the last reset would have taken, by the latency model of docs/simulated_gpu.md.
 uint64_t frugal_sim_driver_ns(void);
-// Of that, the calls of one kind, and the one that took longest; UINT64_MAX for a kind that does not exist.
-uint64_t frugal_sim_driver_ns_of(const char* kind);
-uint64_t frugal_sim_driver_worst_ns_of(const char* kind);
-// Beside it: time that calls waited for those of other threads, and of other processes of the node; and the longest
-// wait.
-uint64_t frugal_sim_driver_wait_ns(void);
-uint64_t frugal_sim_driver_worst_wait_ns(void);
 void frugal_sim_reset_counters(void);
 
 // Views and segments, each as often as there are GPUs that may reach it: of the node, if the process belongs to one.

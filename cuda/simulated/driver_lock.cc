@@ -1,7 +1,6 @@
 #include "cuda/simulated/driver_lock.h"
 
 #include <algorithm>
-#include <atomic>
 #include <thread>
 
 #include "cuda/simulated/compute_node.h"
@@ -9,31 +8,13 @@
 namespace frugal::sim {
 namespace {
 
-// The end of the calling thread's last call, and the lock that it was behind: a test has several machines.
-struct LastCall {
-  uint64_t lock = 0;
-  Nanoseconds end{0};
-};
-thread_local LastCall last_call;
-
 // A system sleeps this much longer than it is told, which is more than most calls take.
 constexpr Nanoseconds kOversleep = std::chrono::microseconds(100);
 
 }  // namespace
 
-uint64_t DriverLock::NextId() {
-  static std::atomic<uint64_t> next{1};
-  return next++;
-}
-
-Nanoseconds DriverLock::Hold(Nanoseconds cost) {
-  if (cost == Nanoseconds(0)) return cost;
-  Nanoseconds begin = clock_.Now();
-  if (last_call.lock == id_) begin = std::max(begin, last_call.end);
-  const Nanoseconds entered = Enter(begin, cost);
-  last_call = {id_, entered + cost};
-  if (takes_time_) WaitUntil(entered + cost);
-  return entered - begin;
+void DriverLock::Hold(Nanoseconds cost) {
+  if (cost > Nanoseconds(0)) WaitUntil(Enter(clock_.Now(), cost) + cost);
 }
 
 Nanoseconds DriverLock::Enter(Nanoseconds begin, Nanoseconds cost) {

@@ -11,49 +11,24 @@
 namespace frugal::sim {
 
 enum class [[nodiscard]] Error : int{
-    kSuccess = 0,
-    kInvalidValue = 1,
-    kOutOfMemory = 2,
-    kNotInitialized = 3,
-    kNoDevice = 100,
-    kInvalidDevice = 101,
-    kInvalidContext = 201,
-    kMapFailed = 205,
-    kUnmapFailed = 206,
-    kAlreadyMapped = 208,
-    kNotMapped = 211,
-    kInvalidHandle = 400,
-    kIllegalState = 401,
-    kNotFound = 500,
-    kNotReady = 600,
-    kIllegalAddress = 700,
-    kPeerAccessAlreadyEnabled = 704,
-    kPeerAccessNotEnabled = 705,
-    kTooManyPeers = 711,
-    kContextIsDestroyed = 709,
-    kHostMemoryAlreadyRegistered = 712,
-    kHostMemoryNotRegistered = 713,
-    kLaunchFailed = 719,
-    kNotPermitted = 800,
-    kNotSupported = 801,
-    kCaptureUnsupported = 900,
-    kCaptureInvalidated = 901,
-    kCaptureMerge = 902,
-    kCaptureUnmatched = 903,
-    kCaptureUnjoined = 904,
-    kCaptureIsolation = 905,
-    kCaptureImplicit = 906,
-    kCapturedEvent = 907,
-    kCaptureWrongThread = 908,
-    kInvalidResourceType = 914,
-    kInvalidResourceConfiguration = 915,
-    kStreamDetached = 917,
-    kUnknown = 999,
+#define ERROR(name, number, ...) name = number,
+#include "cuda/simulated/errors.inc"
+#undef ERROR
 };
 
-// "out_of_memory" for kOutOfMemory, as fault plans spell it; "unknown" for a number that is not listed above.
-std::string_view ErrorName(Error error);
-std::optional<Error> ErrorFromName(std::string_view name);
+// What an error is called.
+struct ErrorText {
+  const char* spelling;      // In fault plans: "out_of_memory".
+  const char* runtime_name;  // "cudaErrorMemoryAllocation"
+  const char* driver_name;   // "CUDA_ERROR_OUT_OF_MEMORY"
+  const char* words;         // CUDA's: "out of memory".
+};
+
+// Lives for ever. kUnknown's for a number that is not listed.
+const ErrorText& TextOf(Error error);
+
+inline std::string_view ErrorName(Error error) { return TextOf(error).spelling; }
+std::optional<Error> ErrorFromName(std::string_view spelling);
 // Its name, for test failures.
 std::ostream& operator<<(std::ostream& out, Error error);
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "cuda/simulated/captures.h"
-#include "cuda/simulated/latency_model.h"
 
 namespace frugal::sim {
 namespace {
@@ -41,7 +40,7 @@ Event* Events::Create(int gpu) {
 }
 
 Error Events::Create(Event** event, int gpu) {
-  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kEventCreate, LatencyModel::Uncharged()));
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kEventCreate));
   *event = Create(gpu);
   return Error::kSuccess;
 }
@@ -73,7 +72,7 @@ std::string Events::WhatWas(const Event* event) const {
 }
 
 Error Events::Record(Event* event, Stream& stream) {
-  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kEventRecord, LatencyModel::EventRecord()));
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kEventRecord));
   std::lock_guard lock(state_.mutex);
   if (!state_.events.Contains(event) || event->gpu() != stream.gpu) return Error::kInvalidHandle;
   if (!stream.capture) {
@@ -87,15 +86,11 @@ Error Events::Record(Event* event, Stream& stream) {
 }
 
 Error Events::Query(Event* event) {
-  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kEventQuery, LatencyModel::EventQuery()));
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kEventQuery));
   const Nanoseconds now = state_.RunDue();
   {
     std::lock_guard lock(state_.mutex);
-    if (!state_.events.Contains(event)) return Error::kInvalidHandle;
-    if (event->IsInLiveCapture()) {
-      event->capture()->Transition(Capture::Cause::kForbiddenCall);
-      return Error::kCapturedEvent;
-    }
+    RETURN_IF_ERROR(state_.CheckOutsideCapture(event));
   }
   RETURN_IF_ERROR(Captures(state_).CheckForbidden());
   std::lock_guard lock(state_.mutex);
@@ -105,16 +100,12 @@ Error Events::Query(Event* event) {
 }
 
 Error Events::Synchronize(Event* event) {
-  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kSync, LatencyModel::Uncharged()));
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kSync));
   Nanoseconds until{0};
   VectorClock order;
   {
     std::lock_guard lock(state_.mutex);
-    if (!state_.events.Contains(event)) return Error::kInvalidHandle;
-    if (event->IsInLiveCapture()) {
-      event->capture()->Transition(Capture::Cause::kForbiddenCall);
-      return Error::kCapturedEvent;
-    }
+    RETURN_IF_ERROR(state_.CheckOutsideCapture(event));
     if (event->state() == Event::State::kRecorded) until = event->passes_at();
     order = event->order();
   }
@@ -124,7 +115,7 @@ Error Events::Synchronize(Event* event) {
 }
 
 Error Events::StreamWait(Stream& stream, Event* event) {
-  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kStreamWait, LatencyModel::StreamWait()));
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kStreamWait));
   std::lock_guard lock(state_.mutex);
   if (!state_.events.Contains(event)) return Error::kInvalidHandle;
   if (event->IsInLiveCapture()) return WaitInCapture(stream, *event);

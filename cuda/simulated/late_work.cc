@@ -1,16 +1,13 @@
 #include "cuda/simulated/late_work.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 
 namespace frugal::sim {
 namespace {
 
 std::string Describe(const MemoryUse& use) {
-  char address[2 + 16 + 1];
-  std::snprintf(address, sizeof(address), "%#llx", static_cast<unsigned long long>(use.start.value()));
-  return std::string(use.writes ? "writes " : "reads ") + std::to_string(use.size.count()) + " bytes at " + address;
+  return (use.writes ? "writes " : "reads ") + std::to_string(use.size.count()) + " bytes at " + Hex(use.start);
 }
 
 }  // namespace

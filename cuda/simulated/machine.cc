@@ -3,7 +3,6 @@
 #include <numeric>
 #include <string>
 
-#include "cuda/simulated/latency_model.h"
 #include "cuda/simulated/setting_text.h"
 
 namespace frugal::sim {
@@ -48,9 +47,9 @@ Machine::Machine(const Configuration& configuration, const std::vector<int>& slo
         return gpus;
       }()),
       gpu_count_(static_cast<int>(slots.size())),
+      driver_lock_(clock_, node_.get()),
       // On a clock that counts calls they take their time anyway.
-      driver_lock_(clock_, node_.get(), configuration.driver_time && !configuration.counts_time()),
-      calls_(configuration.costs, &driver_lock_),
+      calls_(configuration.costs, configuration.driver_time && !configuration.counts_time() ? &driver_lock_ : nullptr),
       addresses_(configuration.addresses),
       mapped_handles_(MappedHandles(node_.get(), configuration.mapped_handles)),
       host_mappings_(configuration.host_mappings),
@@ -111,7 +110,7 @@ std::vector<PhysicalMemory*> Machine::Memories() {
 }
 
 Error Machine::GetMemoryInfo(int gpu, Bytes* free, Bytes* total) {
-  RETURN_IF_ERROR(calls_.Begin(CallKind::kMemoryInfo, LatencyModel::MemoryInfo()));
+  RETURN_IF_ERROR(calls_.Begin(CallKind::kMemoryInfo));
   const PhysicalMemory& memory = gpus_[gpu]->memory();
   *free = unified_host_.is_on() ? unified_host_.Free(memory.free()) : memory.free();
   *total = memory.total();

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <iterator>
 
-#include "cuda/simulated/thread_number.h"
+#include "cuda/simulated/thread_state.h"
 
 namespace frugal::sim {
 
@@ -23,13 +23,13 @@ std::string Who(uint64_t thread, Nanoseconds time) {
 }  // namespace
 
 void MappingLog::Map(Address start, Bytes size, PhysicalPlace physical) {
-  const View view{size, physical, ThisThreadNumber(), clock_.Now()};
+  const View view{size, physical, ThisThread().number, clock_.Now()};
   std::lock_guard lock(mutex_);
   views_.insert_or_assign(start, view);
 }
 
 void MappingLog::Unmap(Address start, Bytes size) {
-  const uint64_t thread = ThisThreadNumber();
+  const uint64_t thread = ThisThread().number;
   const Nanoseconds time = clock_.Now();
   std::lock_guard lock(mutex_);
   ++moment_;

@@ -1,12 +1,10 @@
 #include "cuda/simulated/segments.h"
 
-#include "cuda/simulated/latency_model.h"
-
 namespace frugal::sim {
 
 Error Segments::Malloc(int gpu, Bytes size, Kind kind, Address* start) {
   *start = Address();
-  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kMalloc, LatencyModel::Malloc(size)));
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kMalloc, size.count()));
   if (size == Bytes(0)) return Error::kSuccess;
   size = PagesCovering(size).bytes();
   const std::optional<FileRange> range = parts_.memory[gpu]->Take(size);
@@ -50,7 +48,7 @@ Error Segments::PlaceAt(Address start, const Segment& segment) {
 }
 
 Error Segments::Free(Address start) {
-  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kFree, LatencyModel::Free()));
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kFree));
   if (start == Address()) return Error::kSuccess;
   std::lock_guard lock(mutex_);
   const auto it = segments_.find(start);
@@ -59,13 +57,13 @@ Error Segments::Free(Address start) {
 }
 
 Error Segments::OpenImported(const SharedRange& shared, Address* start) {
-  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()));
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kIpc));
   const int gpu = shared.gpu < static_cast<int>(parts_.memory.size()) ? shared.gpu : 0;
   return Place({Address(), shared.size, gpu, Kind::kImported, shared.range, /*exported=*/false}, start);
 }
 
 Error Segments::CloseImported(Address start) {
-  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()));
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kIpc));
   std::lock_guard lock(mutex_);
   const auto it = segments_.find(start);
   if (it == segments_.end() || it->second.kind != Kind::kImported) return Error::kInvalidValue;
@@ -93,7 +91,7 @@ Error Segments::Remove(ByStart::iterator it) {
 }
 
 Error Segments::Export(Address address, SharedRange* shared) {
-  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()));
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kIpc));
   std::lock_guard lock(mutex_);
   const auto around = FindAround(address);
   if (around == segments_.end() || around->second.kind == Kind::kImported) return Error::kInvalidValue;
@@ -111,7 +109,7 @@ Error Segments::EnablePeer(int gpu, int peer) {
     if (segment.gpu == peer && segment.kind == Kind::kDevice) reached.push_back(&segment);
   }
   const auto count = static_cast<int64_t>(reached.size());
-  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kPeerAccess, LatencyModel::SetAccess(count)));
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kPeerAccess, count));
   if (!parts_.mapped_handles.Take(count)) return Error::kOutOfMemory;
   if (const Error error = parts_.peers.Enable(gpu, peer); error != Error::kSuccess) {
     parts_.mapped_handles.GiveBack(count);

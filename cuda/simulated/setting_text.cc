@@ -1,6 +1,10 @@
 #include "cuda/simulated/setting_text.h"
 
+#include <sys/stat.h>
+
 #include <charconv>
+#include <fstream>
+#include <iterator>
 
 namespace frugal::sim {
 
@@ -27,6 +31,16 @@ std::optional<Bytes> ParseBytes(std::string_view text) {
   const std::optional<int64_t> number = ParseNumber(text);
   if (!number || *number > GiB(1 << 20).count() / unit.count()) return std::nullopt;
   return unit * *number;
+}
+
+std::optional<std::string> WholeFile(const std::string& path) {
+  constexpr off_t kMost = 1 << 20;
+  struct stat status;
+  // Before it is opened: to open a pipe is to wait for whoever writes into it.
+  if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > kMost) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 }  // namespace frugal::sim

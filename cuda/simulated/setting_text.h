@@ -1,4 +1,4 @@
-// Numbers and sizes as a user writes them into a setting.
+// Numbers and sizes as a user writes them into a setting, and small files that a setting names.
 
 #ifndef FRUGAL_CUDA_SIMULATED_SETTING_TEXT_H_
 #define FRUGAL_CUDA_SIMULATED_SETTING_TEXT_H_
@@ -20,6 +20,9 @@ std::optional<int64_t> ParseNumber(std::string_view text);
 
 // Bytes, or with "KiB", "MiB" or "GiB".
 std::optional<Bytes> ParseBytes(std::string_view text);
+
+// nullopt if `path` is no plain file of at most 1 MiB that can be read.
+std::optional<std::string> WholeFile(const std::string& path);
 
 }  // namespace frugal::sim
 

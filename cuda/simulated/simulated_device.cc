@@ -1,6 +1,7 @@
 #include "cuda/simulated/simulated_device.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -53,8 +54,7 @@ Configuration ToConfiguration(const SimulatedDevice::Options& options) {
 
 }  // namespace
 
-SimulatedDevice::SimulatedDevice(const Options& options)
-    : MachineControl(machine_), machine_(ToConfiguration(options)) {
+SimulatedDevice::SimulatedDevice(const Options& options) : machine_(ToConfiguration(options)) {
   machine_.clock().Set(Nanoseconds(0));
   // They are counted; the order checker's are its own.
   if (options.late) machine_.late()->OnFault([](const std::string&) {});
@@ -165,6 +165,30 @@ void SimulatedDevice::Recycle(::frugal::Event event) {
     events_.erase(it);
   }
   (void)machine_.streams().events().Destroy(gone);  // It was here, so it is there.
+}
+
+bool SimulatedDevice::SetFaults(std::string_view plan) {
+  std::optional<FaultPlan> parsed = FaultPlan::Parse(plan);
+  if (!parsed) return false;
+  machine_.calls().SetFaults(*std::move(parsed));
+  return true;
+}
+
+void SimulatedDevice::ResetCounters() {
+  machine_.calls().ResetCounters();
+  machine_.gpu(kGpu).memory().ResetPeak();
+}
+
+uint64_t SimulatedDevice::order_accesses() const {
+  return machine_.order() == nullptr ? 0 : machine_.order()->accesses();
+}
+
+uint64_t SimulatedDevice::order_violations() const {
+  return machine_.order() == nullptr ? 0 : machine_.order()->violations();
+}
+
+std::string SimulatedDevice::order_report() const {
+  return machine_.order() == nullptr ? "" : machine_.order()->Report();
 }
 
 void SimulatedDevice::MakeBusyUntil(::frugal::Stream stream, Nanoseconds time) {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "absl/base/thread_annotations.h"
@@ -14,14 +15,13 @@
 #include "absl/synchronization/mutex.h"
 #include "allocator/port/device.h"
 #include "cuda/simulated/machine.h"
-#include "cuda/simulated/machine_control.h"
 
 namespace frugal::sim {
 
 // A machine of its own with one GPU, whose clock stands at 0 and moves only when told to or when the host waits.
 // Any value is a stream: it comes into being at its first use. An event that was recycled is not known any more.
 // Thread-safe.
-class SimulatedDevice final : public Device, public MachineControl {
+class SimulatedDevice final : public Device {
  public:
   struct Options {
     Bytes memory = GiB(16);
@@ -57,7 +57,36 @@ class SimulatedDevice final : public Device, public MachineControl {
   absl::Status SynchronizeAll() override;
   void Recycle(::frugal::Event event) override;
 
-  // --- What a test asks of streams, events and memory beyond the port.
+  // --- What a test asks beyond the port, as control.h for the simulated libraries: the clock, the faults, the counters
+  // and what the checks found.
+
+  Nanoseconds now() const { return machine_.clock().Now(); }
+  // Time never goes back: an earlier time changes nothing.
+  void AdvanceTo(Nanoseconds time) { machine_.clock().Set(time); }
+
+  // As FRUGAL_SIM_FAULTS. False if the plan is not understood; nothing changes then.
+  bool SetFaults(std::string_view plan);
+  // Calls that have failed by the plan since it was set.
+  uint64_t faults() const { return machine_.calls().faults(); }
+
+  // Since the start or the last ResetCounters().
+  uint64_t calls(CallKind kind) const { return machine_.calls().count(kind); }
+  Nanoseconds driver_time() const { return machine_.calls().driver_time(); }
+  void ResetCounters();
+
+  Bytes used() const { return machine_.gpu(0).memory().used(); }
+  Bytes peak() const { return machine_.gpu(0).memory().peak(); }
+
+  // What the order checker has found; see there. 0, and "", without one.
+  uint64_t order_accesses() const;
+  uint64_t order_violations() const;
+  std::string order_report() const;
+  // Uses that found their memory gone or handed on when their stream's work was done; 0 where no work is late.
+  uint64_t late_faults() const { return machine_.late() == nullptr ? 0 : machine_.late()->faults(); }
+
+  Machine& machine() { return machine_; }
+
+  // --- Of streams, events and memory.
 
   // All work on the stream will have passed at `time`.
   void MakeBusyUntil(::frugal::Stream stream, Nanoseconds time);

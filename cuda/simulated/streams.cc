@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "cuda/simulated/latency_model.h"
 #include "cuda/simulated/thread_state.h"
 
 namespace frugal::sim {
@@ -16,6 +15,10 @@ namespace {
 std::string NameInReports(const Stream& stream) {
   if (stream.kind == Stream::Kind::kLegacy) return "the default stream of " + stream.context->Name();
   return "stream " + std::to_string(stream.id);
+}
+
+std::string NameInFaults(const Stream& stream) {
+  return NameInReports(stream) + (stream.kind == Stream::Kind::kLegacy ? "" : " of " + stream.context->Name());
 }
 
 // Of a stream whose state is asked for.
@@ -104,8 +107,23 @@ Error Streams::Enqueue(Stream& stream, Work work) {
   return Error::kSuccess;
 }
 
+void Streams::AddLate(const Stream& stream, const std::shared_ptr<const Work>& work, Nanoseconds start, bool runs) {
+  const bool moves_data = (runs || work->frees_memory) && work->run != nullptr;
+  if (work->graph == nullptr) {
+    if (moves_data || !work->uses.empty()) {
+      state_.late_work->Add(start + work->duration, NameInFaults(stream), work, moves_data);
+    }
+    return;
+  }
+  // Each node touches its memory when it ends.
+  for (const auto& [node, end] : work->graph->Ends()) {
+    const std::shared_ptr<const Work> part(work, &node->work);  // Keeps the graph.
+    AddLate(stream, part, start + end - part->duration, moves_data);
+  }
+}
+
 Error Streams::Launch(Stream& stream, Work work) {
-  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kLaunch, LatencyModel::Uncharged()));
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kLaunch));
   return Enqueue(stream, std::move(work));
 }
 
@@ -125,7 +143,7 @@ Error Streams::Query(Stream& stream) {
 }
 
 Error Streams::Synchronize(Stream& stream) {
-  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kSync, LatencyModel::Uncharged()));
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kSync));
   {
     std::lock_guard lock(state_.mutex);
     RETURN_IF_ERROR(ForbiddenInItsCapture(state_, stream));

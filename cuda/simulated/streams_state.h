@@ -67,6 +67,9 @@ struct StreamsState {
 
   // --- These need the lock.
 
+  // Calls `visit` with each other stream that the stream is ordered with by what they are.
+  template <typename Visit>
+  void ForEachOrdered(const Stream& stream, Visit visit) const;
   // When the work that the stream has now is done.
   Nanoseconds Reached(const Stream& stream) const;
   // The same, in the order that the program has made rather than in time. Empty without a checker.
@@ -76,6 +79,8 @@ struct StreamsState {
   std::vector<Capture*> ImplicitCaptures(const Stream& stream) const;
   // kCaptureImplicit if there are any, which are invalidated then.
   Error ForbidImplicit(const Stream& stream);
+  // kCapturedEvent for one in a capture that is not over, which is invalidated then; kInvalidHandle for none.
+  Error CheckOutsideCapture(Event* event);
 
   Clock& clock;
   Calls& calls;

@@ -1,8 +1,14 @@
 #include "cuda/simulated/thread_state.h"
 
+#include <atomic>
 #include <utility>
 
 namespace frugal::sim {
+
+uint64_t ThreadState::NextNumber() {
+  static std::atomic<uint64_t> next{1};
+  return next++;
+}
 
 void ThreadState::SetContext(Context* to) {
   if (to == nullptr && !pushed_contexts.empty()) {

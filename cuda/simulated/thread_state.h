@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/simulated/capture.h"
 #include "cuda/simulated/context.h"
-#include "cuda/simulated/thread_number.h"
 
 namespace frugal::sim {
+
+enum class CaptureMode;
 
 struct ThreadState {
   // The GPU that calls without one mean: the current context's or, while there is none, that of which the runtime will
@@ -20,20 +20,23 @@ struct ThreadState {
   Context* context = nullptr;
   // Those pushed aside by cuCtxPushCurrent, the newest last.
   std::vector<Context*> pushed_contexts = {};
-  // Calls that a capture forbids are forbidden to this thread as far as its own mode says.
-  CaptureMode capture_mode = CaptureMode::kGlobal;
+  // Calls that a capture forbids are forbidden to this thread as far as its own mode says, which is kGlobal at first.
+  CaptureMode capture_mode{};
   // Whether this thread's graph launches do the recorded copies and fills.
   bool runs_graphs = true;
   // Within a function of the driver's (cu...), not of the runtime's (cuda...).
   bool in_driver = false;
-  // No other thread has it, or had it before.
-  const uint64_t number = ThisThreadNumber();
+  // From 1 on. No other thread has it, or had it before.
+  const uint64_t number = NextNumber();
 
   // In the place of the current context, which is not kept; null for none.
   void SetContext(Context* to);
   void PushContext(Context* to);
   // REQUIRES: there is a current context. Returns it.
   Context* PopContext();
+
+ private:
+  static uint64_t NextNumber();
 };
 
 // The calling thread's.

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "allocator/port/format_bytes.h"
-#include "cuda/simulated/whole_file.h"
+#include "cuda/simulated/setting_text.h"
 
 namespace frugal::sim {
 namespace {

@@ -2,8 +2,6 @@
 
 #include <iterator>
 
-#include "cuda/simulated/latency_model.h"
-
 namespace frugal::sim {
 namespace {
 
@@ -15,9 +13,12 @@ bool IsPowerOfTwo(Bytes size) { return size > Bytes(0) && (size.count() & (size.
 
 }  // namespace
 
+Error VirtualMemory::Begin(CallKind kind, int64_t amount, bool* partial) {
+  return supported_ ? parts_.calls.Begin(kind, amount, partial) : Error::kNotSupported;
+}
+
 Error VirtualMemory::Reserve(Bytes size, Bytes alignment, Address wish, Address* start) {
-  if (!supported_) return Error::kNotSupported;
-  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kReserve, LatencyModel::Reserve()));
+  RETURN_IF_ERROR(Begin(CallKind::kReserve));
   if (alignment < kPageSize) alignment = kPageSize;
   if (!IsPages(size) || !IsPowerOfTwo(alignment)) return Error::kInvalidValue;
   const std::optional<Address> found = parts_.addresses.Reserve(size, alignment, wish);
@@ -29,8 +30,7 @@ Error VirtualMemory::Reserve(Bytes size, Bytes alignment, Address wish, Address*
 }
 
 Error VirtualMemory::Unreserve(Address start, Bytes size) {
-  if (!supported_) return Error::kNotSupported;
-  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kUnreserve, LatencyModel::Unreserve()));
+  RETURN_IF_ERROR(Begin(CallKind::kUnreserve));
   std::lock_guard lock(mutex_);
   const auto reservation = reservations_.find(start);
   if (reservation == reservations_.end() || reservation->second != size) return Error::kInvalidValue;
@@ -42,8 +42,7 @@ Error VirtualMemory::Unreserve(Address start, Bytes size) {
 }
 
 Error VirtualMemory::Create(int gpu, Bytes size, HandleId* handle) {
-  if (!supported_) return Error::kNotSupported;
-  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kCreate, LatencyModel::Create(size)));
+  RETURN_IF_ERROR(Begin(CallKind::kCreate, size.count()));
   if (!IsPages(size)) return Error::kInvalidValue;
   if (gpu < 0 || gpu >= static_cast<int>(parts_.memory.size())) return Error::kInvalidDevice;
   const std::optional<FileRange> range = parts_.memory[gpu]->Take(size);
@@ -55,8 +54,7 @@ Error VirtualMemory::Create(int gpu, Bytes size, HandleId* handle) {
 }
 
 Error VirtualMemory::Release(HandleId handle) {
-  if (!supported_) return Error::kNotSupported;
-  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kRelease, LatencyModel::Release()));
+  RETURN_IF_ERROR(Begin(CallKind::kRelease));
   std::lock_guard lock(mutex_);
   const auto it = handles_.find(handle);
   if (it == handles_.end() || it->second.references == 0) return Error::kInvalidValue;
@@ -76,8 +74,7 @@ Error VirtualMemory::Retain(Address address, HandleId* handle) {
 }
 
 Error VirtualMemory::Map(Address start, Bytes size, HandleId handle) {
-  if (!supported_) return Error::kNotSupported;
-  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kMap, LatencyModel::Map()));
+  RETURN_IF_ERROR(Begin(CallKind::kMap));
   std::lock_guard lock(mutex_);
   const auto it = handles_.find(handle);
   if (it == handles_.end() || it->second.references == 0 || !IsPages(start, size) || size != it->second.size ||
@@ -102,13 +99,12 @@ Error VirtualMemory::Map(Address start, Bytes size, HandleId handle) {
 }
 
 Error VirtualMemory::SetAccess(Address start, Bytes size, const std::vector<GpuAccess>& accesses) {
-  if (!supported_) return Error::kNotSupported;
   std::lock_guard lock(mutex_);
   const auto first = FindExact(start, size);
   int64_t views = 0;
   for (auto it = first; it != mappings_.end() && it->first < start + size; ++it) ++views;
   const int64_t mappings = views * static_cast<int64_t>(accesses.size());
-  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kSetAccess, LatencyModel::SetAccess(mappings)));
+  RETURN_IF_ERROR(Begin(CallKind::kSetAccess, mappings));
   if (first == mappings_.end()) return Error::kInvalidValue;
   for (const GpuAccess& wanted : accesses) {
     if (wanted.gpu < 0 || wanted.gpu >= static_cast<int>(parts_.memory.size())) return Error::kInvalidDevice;
@@ -191,14 +187,13 @@ Error VirtualMemory::GetAccess(Address address, int gpu, Access* access) const {
 }
 
 Error VirtualMemory::Unmap(Address start, Bytes size) {
-  if (!supported_) return Error::kNotSupported;
   std::lock_guard lock(mutex_);
   const auto first = FindExact(start, size);
   Address end = start + size;
   int64_t views = 0;
   for (auto it = first; it != mappings_.end() && it->first < end; ++it) ++views;
   bool partial = false;
-  const Error fault = parts_.calls.Begin(CallKind::kUnmap, LatencyModel::Unmap(views), &partial);
+  const Error fault = Begin(CallKind::kUnmap, views, &partial);
   if (fault != Error::kSuccess && !(partial && views > 1)) return fault;
   if (views == 0) return Error::kInvalidValue;
   if (partial) end = std::next(first, views / 2)->first;
@@ -228,8 +223,7 @@ Error VirtualMemory::Forget(Mappings::iterator first, Address end) {
 }
 
 Error VirtualMemory::Export(HandleId handle, int* fd) {
-  if (!supported_) return Error::kNotSupported;
-  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()));
+  RETURN_IF_ERROR(Begin(CallKind::kIpc));
   std::lock_guard lock(mutex_);
   const auto it = handles_.find(handle);
   if (it == handles_.end()) return Error::kInvalidValue;
@@ -241,8 +235,7 @@ Error VirtualMemory::Export(HandleId handle, int* fd) {
 }
 
 Error VirtualMemory::Import(int fd, HandleId* handle) {
-  if (!supported_) return Error::kNotSupported;
-  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()));
+  RETURN_IF_ERROR(Begin(CallKind::kIpc));
   std::optional<SharedRange> shared = SharedRange::FromDescriptor(fd);
   if (!shared) return Error::kInvalidValue;
   std::lock_guard lock(mutex_);

@@ -111,6 +111,8 @@ class VirtualMemory {
   };
   using Mappings = std::map<Address, Mapping>;
 
+  // As Calls::Begin(), where there is virtual memory.
+  Error Begin(CallKind kind, int64_t amount = 1, bool* partial = nullptr);
   bool IsReserved(Address start, Bytes size) const;
   // The first of the mappings that fill [start, start + size) exactly; end() if they do not, or it is no part of one
   // reservation.

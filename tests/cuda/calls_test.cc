@@ -1,156 +1,98 @@
 #include "cuda/simulated/calls.h"
 
 #include <chrono>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "cuda/simulated/fault_plan.h"
-#include "cuda/simulated/latency_model.h"
-#include "cuda/simulated/machine.h"
 #include "gtest/gtest.h"
+#include "tests/cuda/simulated_machine.h"
 
 namespace frugal::sim {
 namespace {
 
 using std::chrono::microseconds;
 
-Configuration ManualGpu() {
-  Configuration configuration;
-  configuration.memory = MiB(64);
-  configuration.context = MiB(0);
-  configuration.gpus = 2;
-  configuration.backing = Backing::kMemory;  // Without it, nothing can be named for other processes.
-  return configuration;
-}
-
 // One call of each kind that a plan can fail, on things that are there already.
-class EveryCall {
- public:
-  explicit EveryCall(Machine& machine) : machine_(machine) {
-    machine.clock().Set(Nanoseconds(0));
-    Must(machine.virtual_memory().Reserve(kPageSize * 2, kPageSize, Address(), &range_));
-    Must(machine.virtual_memory().Create(0, kPageSize, &handle_));
-    Must(machine.virtual_memory().Create(0, kPageSize, &spare_));
-    Must(machine.virtual_memory().Map(range_, kPageSize, handle_));
-    Must(machine.segments().Malloc(0, kPageSize, Segments::Kind::kDevice, &segment_));
-    Must(machine.virtual_memory().Reserve(kPageSize, kPageSize, Address(), &empty_range_));
-    stream_ = machine.streams().Create(0, Stream::Kind::kNonBlocking, 0);
-    event_ = machine.streams().events().Create();
+class CallKindTest : public SimulatedMachine, public testing::WithParamInterface<CallKind> {
+ protected:
+  CallKindTest() : SimulatedMachine({.memory = MiB(64), .context = MiB(0), .gpus = 2}) {
+    EXPECT_EQ(memory_.Map(range_, kPage, handle_), Error::kSuccess);
+    calls().ResetCounters();
   }
 
-  Error Make(CallKind kind) {
-    VirtualMemory& memory = machine_.virtual_memory();
-    Address start;
-    VirtualMemory::HandleId handle = 0;
-    switch (kind) {
-      case CallKind::kCreate:
-        return memory.Create(0, kPageSize, &handle);
-      case CallKind::kMap:
-        return memory.Map(range_ + kPageSize, kPageSize, handle_);
-      case CallKind::kSetAccess:
-        return memory.SetAccess(range_, kPageSize, {{0, VirtualMemory::Access::kReadWrite}});
-      case CallKind::kUnmap:
-        return memory.Unmap(range_, kPageSize);
-      case CallKind::kRelease:
-        return memory.Release(spare_);
-      case CallKind::kReserve:
-        return memory.Reserve(kPageSize, kPageSize, Address(), &start);
-      case CallKind::kUnreserve:
-        return memory.Unreserve(empty_range_, kPageSize);
-      case CallKind::kMalloc:
-        return machine_.segments().Malloc(0, MiB(4), Segments::Kind::kDevice, &start);
-      case CallKind::kFree:
-        return machine_.FreeSegment(segment_);
-      case CallKind::kMemoryInfo: {
-        Bytes free;
-        Bytes total;
-        return machine_.GetMemoryInfo(0, &free, &total);
-      }
-      case CallKind::kIpc: {
-        SharedRange shared;
-        return machine_.segments().Export(segment_, &shared);
-      }
-      case CallKind::kPeerAccess:
-        return machine_.segments().EnablePeer(1, 0);
-      default:
-        return MakeOfStreams(kind);
-    }
-  }
+  static std::string NameOf(CallKind kind) { return std::string(kCallKindNames[static_cast<size_t>(kind)]); }
+  Calls& calls() { return machine_.calls(); }
+  Error Make(CallKind kind) { return make_.at(kind)(); }
+
+  const Address range_ = Reserve(kPage * 2);
+  const Address empty_range_ = Reserve(kPage);
+  const Address segment_ = Malloc(kPage);
+  const HandleId handle_ = Create();
+  const HandleId spare_ = Create();
+  Stream& stream_ = NewStream();
+  Event* event_ = streams_.events().Create();
 
  private:
-  static void Must(Error error) { ASSERT_EQ(error, Error::kSuccess); }
-
-  Error MakeOfStreams(CallKind kind) {
-    Streams& streams = machine_.streams();
-    switch (kind) {
-      case CallKind::kSync:
-        return streams.events().Synchronize(event_);
-      case CallKind::kEventRecord:
-        return streams.events().Record(event_, *stream_);
-      case CallKind::kEventQuery:
-        return streams.events().Query(event_);
-      case CallKind::kStreamWait:
-        return streams.events().StreamWait(*stream_, event_);
-      case CallKind::kLaunch:
-        return streams.Launch(*stream_, {});
-      case CallKind::kEventCreate: {
-        Event* event = nullptr;
-        return streams.events().Create(&event);
-      }
-      case CallKind::kCaptureQuery: {
-        Captures::Info info;
-        return streams.captures().Query(*stream_, &info);
-      }
-      default:
-        return Error::kUnknown;
-    }
-  }
-
-  Machine& machine_;
-  Address range_;
-  Address empty_range_;
-  Address segment_;
-  VirtualMemory::HandleId handle_ = 0;
-  VirtualMemory::HandleId spare_ = 0;
-  Stream* stream_ = nullptr;
-  Event* event_ = nullptr;
-};
-
-class CallKindTest : public ::testing::TestWithParam<CallKind> {
- protected:
-  static std::string NameOf(CallKind kind) { return std::string(kCallKindNames[static_cast<size_t>(kind)]); }
+  // What the calls give.
+  Address start_;
+  HandleId id_ = 0;
+  Event* made_ = nullptr;
+  Bytes free_;
+  Bytes total_;
+  SharedRange shared_;
+  Captures::Info info_;
+  const std::map<CallKind, std::function<Error()>> make_ = {
+      {CallKind::kCreate, [this] { return memory_.Create(0, kPage, &id_); }},
+      {CallKind::kMap, [this] { return memory_.Map(range_ + kPage, kPage, handle_); }},
+      {CallKind::kSetAccess,
+       [this] {
+         return memory_.SetAccess(range_, kPage, {{0, Access::kReadWrite}});
+       }},
+      {CallKind::kUnmap, [this] { return memory_.Unmap(range_, kPage); }},
+      {CallKind::kRelease, [this] { return memory_.Release(spare_); }},
+      {CallKind::kReserve, [this] { return memory_.Reserve(kPage, kPage, Address(), &start_); }},
+      {CallKind::kUnreserve, [this] { return memory_.Unreserve(empty_range_, kPage); }},
+      {CallKind::kMalloc, [this] { return TryMalloc(MiB(4), &start_); }},
+      {CallKind::kFree, [this] { return machine_.FreeSegment(segment_); }},
+      {CallKind::kSync, [this] { return streams_.events().Synchronize(event_); }},
+      {CallKind::kEventRecord, [this] { return streams_.events().Record(event_, stream_); }},
+      {CallKind::kEventQuery, [this] { return streams_.events().Query(event_); }},
+      {CallKind::kStreamWait, [this] { return streams_.events().StreamWait(stream_, event_); }},
+      {CallKind::kLaunch, [this] { return streams_.Launch(stream_, {}); }},
+      {CallKind::kMemoryInfo, [this] { return machine_.GetMemoryInfo(0, &free_, &total_); }},
+      {CallKind::kEventCreate, [this] { return streams_.events().Create(&made_); }},
+      {CallKind::kCaptureQuery, [this] { return streams_.captures().Query(stream_, &info_); }},
+      {CallKind::kIpc, [this] { return machine_.segments().Export(segment_, &shared_); }},
+      {CallKind::kPeerAccess, [this] { return machine_.segments().EnablePeer(1, 0); }},
+  };
 };
 
 TEST_P(CallKindTest, PlannedFaultFailsTheCallOnceAndChangesNothing) {
-  Machine machine(ManualGpu());
-  EveryCall call(machine);
-  machine.calls().SetFaults(*FaultPlan::Parse(NameOf(GetParam()) + "@1=launch_failed"));
-  const Bytes used = machine.gpu(0).memory().used();
-  EXPECT_EQ(call.Make(GetParam()), Error::kLaunchFailed);
-  EXPECT_EQ(machine.gpu(0).memory().used(), used);
-  EXPECT_EQ(call.Make(GetParam()), Error::kSuccess);
+  calls().SetFaults(*FaultPlan::Parse(NameOf(GetParam()) + "@1=launch_failed"));
+  const Bytes before = used();
+  EXPECT_EQ(Make(GetParam()), Error::kLaunchFailed);
+  EXPECT_EQ(used(), before);
+  EXPECT_EQ(Make(GetParam()), Error::kSuccess);
 }
 
 TEST_P(CallKindTest, LateFaultLetsTheCallBeMadeAndFailsTheNextOfAnyKind) {
   constexpr CallKind kNext = CallKind::kMemoryInfo;
-  Machine machine(ManualGpu());
-  EveryCall call(machine);
-  machine.calls().SetFaults(*FaultPlan::Parse(NameOf(GetParam()) + "@1=late_launch_failed"));
-  EXPECT_EQ(call.Make(GetParam()), Error::kSuccess);
-  EXPECT_EQ(machine.calls().faults(), 0u);
-  EXPECT_EQ(call.Make(kNext), Error::kLaunchFailed);
-  EXPECT_EQ(machine.calls().faults(), 1u);
-  EXPECT_EQ(call.Make(kNext), Error::kSuccess);
+  calls().SetFaults(*FaultPlan::Parse(NameOf(GetParam()) + "@1=late_launch_failed"));
+  EXPECT_EQ(Make(GetParam()), Error::kSuccess);
+  EXPECT_EQ(calls().faults(), 0u);
+  EXPECT_EQ(Make(kNext), Error::kLaunchFailed);
+  EXPECT_EQ(calls().faults(), 1u);
+  EXPECT_EQ(Make(kNext), Error::kSuccess);
 }
 
 TEST_P(CallKindTest, IsCountedUnderItsNameOnly) {
-  Machine machine(ManualGpu());
-  EveryCall call(machine);
-  machine.calls().ResetCounters();
-  ASSERT_EQ(call.Make(GetParam()), Error::kSuccess);
+  ASSERT_EQ(Make(GetParam()), Error::kSuccess);
   for (size_t kind = 0; kind < kCallKindNames.size(); ++kind) {
     const bool made = static_cast<CallKind>(kind) == GetParam();
-    EXPECT_EQ(machine.calls().count(static_cast<CallKind>(kind)), made ? 1u : 0u) << kCallKindNames[kind];
+    EXPECT_EQ(calls().count(static_cast<CallKind>(kind)), made ? 1u : 0u) << kCallKindNames[kind];
   }
   EXPECT_EQ(CallKindFromName(NameOf(GetParam())), GetParam());
 }
@@ -161,13 +103,11 @@ TEST_P(CallKindTest, CostsWhatTheModelSays) {
                                           microseconds(200), microseconds(0), microseconds(1),  Nanoseconds(500),
                                           microseconds(1),   microseconds(0), microseconds(8),  microseconds(0),
                                           microseconds(0),   microseconds(0), microseconds(0),  microseconds(37)};
-  Machine machine(ManualGpu());
-  EveryCall call(machine);
-  machine.calls().ResetCounters();
-  ASSERT_EQ(call.Make(GetParam()), Error::kSuccess);
-  EXPECT_EQ(machine.calls().driver_time(), costs[static_cast<size_t>(GetParam())]);
+  ASSERT_EQ(Make(GetParam()), Error::kSuccess);
+  EXPECT_EQ(calls().driver_time(), costs[static_cast<size_t>(GetParam())]);
 }
 
+// But for kContext, which the driver's functions alone count, and kUnmapWhileBusy, which is no call.
 INSTANTIATE_TEST_SUITE_P(All, CallKindTest,
                          ::testing::Values(CallKind::kCreate, CallKind::kMap, CallKind::kSetAccess, CallKind::kUnmap,
                                            CallKind::kRelease, CallKind::kReserve, CallKind::kUnreserve,
@@ -179,11 +119,11 @@ INSTANTIATE_TEST_SUITE_P(All, CallKindTest,
 
 TEST(FaultPlanTest, CountsFromTheMomentThatItIsSet) {
   Calls calls;
-  EXPECT_EQ(calls.Begin(CallKind::kMap, LatencyModel::Uncharged()), Error::kSuccess);
+  EXPECT_EQ(calls.Begin(CallKind::kMap), Error::kSuccess);
   calls.SetFaults(*FaultPlan::Parse("map@2=invalid_value"));
-  EXPECT_EQ(calls.Begin(CallKind::kMap, LatencyModel::Uncharged()), Error::kSuccess);
-  EXPECT_EQ(calls.Begin(CallKind::kMap, LatencyModel::Uncharged()), Error::kInvalidValue);
-  EXPECT_EQ(calls.Begin(CallKind::kMap, LatencyModel::Uncharged()), Error::kSuccess);
+  EXPECT_EQ(calls.Begin(CallKind::kMap), Error::kSuccess);
+  EXPECT_EQ(calls.Begin(CallKind::kMap), Error::kInvalidValue);
+  EXPECT_EQ(calls.Begin(CallKind::kMap), Error::kSuccess);
 }
 
 TEST(FaultPlanTest, PlusMeansAllAfter) {
@@ -252,15 +192,6 @@ TEST(FaultPlanTest, WhatIsNotAPlanIsRefused) {
                            "unmap@1=partial_late_unknown"}) {
     EXPECT_FALSE(FaultPlan::Parse(text).has_value()) << text;
   }
-}
-
-TEST(LatencyModelTest, CreateGrowsWithTheSizeAndUnmapWithTheHandles) {
-  constexpr DriverCosts kTable;
-  EXPECT_EQ(LatencyModel::Create(MiB(20)).In(kTable), microseconds(65));
-  EXPECT_EQ(LatencyModel::SetAccess(4).In(kTable), microseconds(148));
-  EXPECT_EQ(LatencyModel::Unmap(4).In(kTable), microseconds(120));
-  EXPECT_EQ(LatencyModel::Malloc(KiB(512)).In(kTable), microseconds(101));
-  EXPECT_EQ(LatencyModel::Uncharged().In(kTable), microseconds(0));
 }
 
 }  // namespace

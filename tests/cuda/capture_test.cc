@@ -9,37 +9,22 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/simulated/machine.h"
 #include "cuda/simulated/thread_state.h"
 #include "gtest/gtest.h"
+#include "tests/cuda/simulated_machine.h"
 
 namespace frugal::sim {
 namespace {
 
 using std::chrono::microseconds;
 
-class CaptureTest : public ::testing::Test {
+class CaptureTest : public SimulatedMachine {
  protected:
-  CaptureTest() { machine_.clock().Set(Nanoseconds(0)); }
   ~CaptureTest() override { ThisThread().capture_mode = CaptureMode::kGlobal; }
 
-  Stream& NewStream(Stream::Kind kind = Stream::Kind::kNonBlocking) { return *streams_.Create(0, kind, 0); }
-  Event* RecordOn(Stream& stream) {
-    Event* event = streams_.events().Create();
-    EXPECT_EQ(streams_.events().Record(event, stream), Error::kSuccess);
-    return event;
-  }
-  void Begin(Stream& stream, CaptureMode mode = CaptureMode::kGlobal) {
-    ASSERT_EQ(streams_.captures().Begin(stream, mode, std::make_shared<Graph>(), {}), Error::kSuccess);
-  }
-  void Launch(Stream& stream, Nanoseconds duration) {
-    ASSERT_EQ(streams_.Launch(stream, {WorkKind::kKernel, duration, nullptr}), Error::kSuccess);
-  }
   Error End(Stream& stream) { return streams_.captures().End(stream, &graph_); }
   Capture::State StateOf(const Stream& stream) { return streams_.captures().InfoOf(stream).state; }
 
-  Machine machine_{Configuration()};
-  Streams& streams_ = machine_.streams();
   Stream& stream_ = NewStream();
   std::shared_ptr<Graph> graph_;
 };
@@ -61,10 +46,10 @@ TEST_F(CaptureTest, GraphTakesAsLongAsItsLongestPath) {
   Stream& side = NewStream();
   Begin(stream_);
   Launch(stream_, microseconds(1));
-  ASSERT_EQ(streams_.events().StreamWait(side, RecordOn(stream_)), Error::kSuccess);
+  Wait(side, stream_);
   Launch(side, microseconds(10));
   Launch(stream_, microseconds(2));
-  ASSERT_EQ(streams_.events().StreamWait(stream_, RecordOn(side)), Error::kSuccess);
+  Wait(stream_, side);
   Launch(stream_, microseconds(3));
   ASSERT_EQ(End(stream_), Error::kSuccess);
   EXPECT_EQ(graph_->nodes().size(), 4u);
@@ -76,7 +61,7 @@ TEST_F(CaptureTest, GraphTakesAsLongAsItsLongestPath) {
 TEST_F(CaptureTest, StreamThatIsNotJoinedFailsTheCapture) {
   Stream& side = NewStream();
   Begin(stream_);
-  ASSERT_EQ(streams_.events().StreamWait(side, RecordOn(stream_)), Error::kSuccess);
+  Wait(side, stream_);
   EXPECT_EQ(StateOf(side), Capture::State::kActive);
   Launch(side, microseconds(1));
   EXPECT_EQ(End(stream_), Error::kCaptureUnjoined);
@@ -126,7 +111,7 @@ TEST_F(CaptureTest, TwoCapturesCannotMerge) {
 }
 
 TEST_F(CaptureTest, LegacyStreamCannotBeCapturedNorJoinOne) {
-  Stream& legacy = *streams_.Find(Streams::kLegacyHandle, 0);
+  Stream& legacy = LegacyStream();
   EXPECT_EQ(streams_.captures().Begin(legacy, CaptureMode::kGlobal, std::make_shared<Graph>(), {}),
             Error::kCaptureUnsupported);
   Begin(stream_);
@@ -136,7 +121,7 @@ TEST_F(CaptureTest, LegacyStreamCannotBeCapturedNorJoinOne) {
 TEST_F(CaptureTest, CaptureEndsOnTheStreamWhereItBegan) {
   Stream& side = NewStream();
   Begin(stream_);
-  ASSERT_EQ(streams_.events().StreamWait(side, RecordOn(stream_)), Error::kSuccess);
+  Wait(side, stream_);
   EXPECT_EQ(End(side), Error::kCaptureUnmatched);
   EXPECT_EQ(End(NewStream()), Error::kIllegalState);
   EXPECT_EQ(End(stream_), Error::kCaptureInvalidated);
@@ -217,7 +202,7 @@ TEST_F(CaptureTest, WaitingForAContextInvalidatesItsCapturesWhateverTheirModes) 
 class ImplicitCaptureTest : public CaptureTest {
  protected:
   Stream& blocking_ = NewStream(Stream::Kind::kBlocking);
-  Stream& legacy_ = *streams_.Find(Streams::kLegacyHandle, 0);
+  Stream& legacy_ = LegacyStream();
 };
 
 TEST_F(ImplicitCaptureTest, WhetherTheLegacyStreamIsCapturedHasNoAnswerAndTheCaptureGoesOn) {

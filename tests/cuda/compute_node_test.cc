@@ -159,13 +159,7 @@ TEST_F(ComputeNodeTest, WhatCannotBeANodesFileIsRefused) {
 // Two machines stand for two processes.
 class SharedGpuTest : public ComputeNodeTest {
  protected:
-  static Configuration OfNode() {
-    Configuration configuration;
-    configuration.gpus = kSetup.gpus;
-    configuration.memory = kSetup.memory;
-    configuration.context = MiB(8);
-    return configuration;
-  }
+  static Configuration OfNode() { return {.memory = kSetup.memory, .context = MiB(8), .gpus = kSetup.gpus}; }
   Error Malloc(Machine& machine, Bytes size, Address* start) {
     return machine.segments().Malloc(0, size, Segments::Kind::kDevice, start);
   }
@@ -198,14 +192,18 @@ TEST_F(SharedGpuTest, SegmentOfOneTakesAMappedHandleOfBoth) {
   EXPECT_EQ(first_.mapped_handles().taken(), 10);
 }
 
-TEST_F(SharedGpuTest, CallOfOneWaitsForTheOther) {
-  first_.clock().Set(Nanoseconds(0));
-  second_.clock().Set(Nanoseconds(0));
+TEST_F(SharedGpuTest, CallOfOneWaitsForTheOtherWhereCallsTakeTime) {
+  Configuration configuration = OfNode();
+  configuration.driver_time = true;
+  Machine first(configuration, {0, 1}, Open());
+  Machine second(configuration, {0, 1}, Open());
   Address start;
-  ASSERT_EQ(Malloc(first_, MiB(2), &start), Error::kSuccess);
-  ASSERT_EQ(Malloc(second_, MiB(2), &start), Error::kSuccess);
-  EXPECT_EQ(first_.calls().waits().total, Nanoseconds(0));
-  EXPECT_EQ(second_.calls().waits().total, microseconds(104));
+  for (Machine* machine : {&first, &second}) {
+    machine->clock().Set(Nanoseconds(0));
+    ASSERT_EQ(Malloc(*machine, MiB(2), &start), Error::kSuccess);
+  }
+  EXPECT_EQ(first.clock().Now(), microseconds(104));
+  EXPECT_EQ(second.clock().Now(), microseconds(2 * 104));
 }
 
 }  // namespace

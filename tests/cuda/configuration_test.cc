@@ -167,8 +167,7 @@ TEST(VisibleSlotsTest, AreReadAsCudaDoes) {
 }
 
 TEST(VisibleSlotsTest, GpuKeepsItsIdentityHoweverManyAreSeen) {
-  Configuration configuration;
-  configuration.gpus = 3;
+  Configuration configuration{.gpus = 3};
   Machine machine(configuration, {2, 0});
   ASSERT_EQ(machine.gpu_count(), 2);
   EXPECT_EQ(machine.gpu(0).uuid(), Gpu::UuidOf(2));

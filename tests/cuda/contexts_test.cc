@@ -3,67 +3,55 @@
 #include <chrono>
 
 #include "cuda/simulated/context.h"
-#include "cuda/simulated/machine.h"
 #include "cuda/simulated/thread_state.h"
 #include "gtest/gtest.h"
+#include "tests/cuda/simulated_machine.h"
 
 namespace frugal::sim {
 namespace {
 
 using std::chrono::microseconds;
 
-class ContextsTest : public ::testing::Test {
+class ContextsTest : public SimulatedMachine {
  protected:
-  ContextsTest() { machine_.clock().Set(Nanoseconds(0)); }
   ~ContextsTest() override {
     while (ThisThread().context != nullptr) ThisThread().PopContext();
     ThisThread().gpu = 0;
   }
 
-  static Configuration TwoGpus() {
-    Configuration configuration;
-    configuration.gpus = 2;
-    return configuration;
-  }
   Stream& NullStream(Context& context) { return *streams_.Find(Streams::kDefaultHandle, context); }
   Stream& NewStream(Context& context, Stream::Kind kind = Stream::Kind::kNonBlocking) {
     return *streams_.Create(context, kind, 0);
   }
-  void Occupy(Stream& stream, Nanoseconds duration) {
-    ASSERT_EQ(streams_.Launch(stream, {WorkKind::kKernel, duration, nullptr}), Error::kSuccess);
-  }
-  Nanoseconds now() { return machine_.clock().Now(); }
 
-  Machine machine_{TwoGpus()};
-  Streams& streams_ = machine_.streams();
   Contexts& contexts_ = machine_.contexts();
   Context& primary_ = contexts_.primary(0);
   Context& green_ = *contexts_.CreateGreen(/*gpu=*/0, /*multiprocessors=*/8);
 };
 
 TEST_F(ContextsTest, NullStreamIsOrderedWithBlockingStreamsOfItsOwnContextOnly) {
-  Occupy(NullStream(green_), microseconds(5));
+  Launch(NullStream(green_), microseconds(5));
   EXPECT_EQ(streams_.Query(NewStream(green_, Stream::Kind::kBlocking)), Error::kNotReady);
   EXPECT_EQ(streams_.Query(NewStream(primary_, Stream::Kind::kBlocking)), Error::kSuccess);
 }
 
 TEST_F(ContextsTest, PrimaryContextWaitsForTheWorkOfItsGreenOnes) {
-  Occupy(NewStream(green_), microseconds(5));
-  Occupy(NewStream(contexts_.primary(1)), microseconds(50));
+  Launch(NewStream(green_), microseconds(5));
+  Launch(NewStream(contexts_.primary(1)), microseconds(50));
   ASSERT_EQ(streams_.of(primary_).Synchronize(), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(5));
 }
 
 TEST_F(ContextsTest, GreenContextWaitsForItsOwnWorkOnly) {
-  Occupy(NewStream(green_), microseconds(5));
-  Occupy(NewStream(primary_), microseconds(50));
+  Launch(NewStream(green_), microseconds(5));
+  Launch(NewStream(primary_), microseconds(50));
   ASSERT_EQ(streams_.of(green_).Synchronize(), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(5));
 }
 
 TEST_F(ContextsTest, EventOfAContextPassesWithAllItsWork) {
-  Occupy(NewStream(green_), microseconds(5));
-  Occupy(NewStream(primary_), microseconds(9));
+  Launch(NewStream(green_), microseconds(5));
+  Launch(NewStream(primary_), microseconds(9));
   Event* of_green = streams_.events().Create();
   Event* of_all = streams_.events().Create();
   ASSERT_EQ(streams_.of(green_).Record(of_green), Error::kSuccess);
@@ -83,10 +71,8 @@ TEST_F(ContextsTest, EventIsRecordedInContextsOfItsOwnGpuOnly) {
 TEST_F(ContextsTest, WholeContextWaitsAndSoDoStreamsThatItGetsLater) {
   Stream& producer = NewStream(primary_);
   Stream& waiting = NewStream(green_);
-  Occupy(producer, microseconds(5));
-  Event* event = streams_.events().Create();
-  ASSERT_EQ(streams_.events().Record(event, producer), Error::kSuccess);
-  ASSERT_EQ(streams_.of(green_).WaitFor(event), Error::kSuccess);
+  Launch(producer, microseconds(5));
+  ASSERT_EQ(streams_.of(green_).WaitFor(RecordOn(producer)), Error::kSuccess);
   EXPECT_EQ(streams_.Query(waiting), Error::kNotReady);
   EXPECT_EQ(streams_.Query(NewStream(green_)), Error::kNotReady);
   EXPECT_EQ(streams_.Query(NewStream(primary_)), Error::kSuccess);
@@ -94,7 +80,7 @@ TEST_F(ContextsTest, WholeContextWaitsAndSoDoStreamsThatItGetsLater) {
 
 TEST_F(ContextsTest, WorkOfADestroyedStreamCountsForItsContext) {
   Stream& stream = NewStream(green_);
-  Occupy(stream, microseconds(5));
+  Launch(stream, microseconds(5));
   ASSERT_EQ(streams_.Destroy(&stream), Error::kSuccess);
   ASSERT_EQ(streams_.of(green_).Synchronize(), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(5));
@@ -102,7 +88,7 @@ TEST_F(ContextsTest, WorkOfADestroyedStreamCountsForItsContext) {
 
 TEST_F(ContextsTest, ContextWithACaptureCanNeitherBeRecordedNorWait) {
   Stream& stream = NewStream(green_);
-  ASSERT_EQ(streams_.captures().Begin(stream, CaptureMode::kRelaxed, std::make_shared<Graph>(), {}), Error::kSuccess);
+  Begin(stream, CaptureMode::kRelaxed);
   EXPECT_EQ(streams_.of(green_).Record(streams_.events().Create()), Error::kCaptureUnsupported);
   EXPECT_EQ(streams_.captures().InfoOf(stream).state, Capture::State::kInvalidated);
   EXPECT_EQ(streams_.of(primary_).WaitFor(streams_.events().Create()), Error::kCaptureUnsupported);

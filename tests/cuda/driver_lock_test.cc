@@ -3,95 +3,46 @@
 #include <chrono>
 #include <thread>
 
-#include "cuda/simulated/machine.h"
 #include "gtest/gtest.h"
+#include "tests/cuda/simulated_machine.h"
 
 namespace frugal::sim {
 namespace {
 
 using std::chrono::microseconds;
 
-// The wait of a call that another thread makes.
-Nanoseconds HoldElsewhere(DriverLock& lock, Nanoseconds cost) {
-  Nanoseconds waited{0};
-  std::thread([&] { waited = lock.Hold(cost); }).join();
-  return waited;
-}
-
-TEST(DriverLockTest, AThreadDoesNotWaitForItself) {
+TEST(DriverLockTest, CallsMoveAClockThatWasSet) {
   Clock clock;
   clock.Set(Nanoseconds(0));
-  DriverLock lock(clock, nullptr, /*takes_time=*/false);
-  EXPECT_EQ(lock.Hold(microseconds(30)), Nanoseconds(0));
-  EXPECT_EQ(lock.Hold(microseconds(30)), Nanoseconds(0));
-}
-
-TEST(DriverLockTest, AnotherThreadWaitsUntilTheCallsBeforeItsOwnHaveLeft) {
-  Clock clock;
-  clock.Set(Nanoseconds(0));
-  DriverLock lock(clock, nullptr, false);
-  EXPECT_EQ(lock.Hold(microseconds(30)), Nanoseconds(0));
-  EXPECT_EQ(HoldElsewhere(lock, microseconds(5)), microseconds(30));
-  EXPECT_EQ(lock.Hold(microseconds(1)), microseconds(5)) << "its own 30 had passed for it";
-  clock.Set(microseconds(40));
-  EXPECT_EQ(HoldElsewhere(lock, microseconds(5)), Nanoseconds(0)) << "the driver is idle again";
-}
-
-TEST(DriverLockTest, CallThatCostsNothingWaitsForNobody) {
-  Clock clock;
-  clock.Set(Nanoseconds(0));
-  DriverLock lock(clock, nullptr, false);
-  EXPECT_EQ(lock.Hold(microseconds(30)), Nanoseconds(0));
-  EXPECT_EQ(HoldElsewhere(lock, Nanoseconds(0)), Nanoseconds(0));
-}
-
-TEST(DriverLockTest, CallsMoveAClockThatWasSetIfTheyTakeTime) {
-  Clock clock;
-  clock.Set(Nanoseconds(0));
-  DriverLock lock(clock, nullptr, /*takes_time=*/true);
-  EXPECT_EQ(lock.Hold(microseconds(30)), Nanoseconds(0));
+  DriverLock lock(clock, nullptr);
+  lock.Hold(microseconds(30));
+  lock.Hold(Nanoseconds(0));
   EXPECT_EQ(clock.Now(), microseconds(30));
+  std::thread([&] { lock.Hold(microseconds(5)); }).join();
+  EXPECT_EQ(clock.Now(), microseconds(35));
 }
 
-TEST(DriverLockTest, CallsTakeTimeOnTheWallsClock) {
+TEST(DriverLockTest, CallsOfSeveralThreadsComeOneAfterTheOtherOnTheWallsClock) {
   Clock clock;
-  DriverLock lock(clock, nullptr, /*takes_time=*/true);
+  DriverLock lock(clock, nullptr);
   const Nanoseconds begin = clock.Now();
-  EXPECT_EQ(lock.Hold(microseconds(300)), Nanoseconds(0));
-  EXPECT_GE(clock.Now() - begin, microseconds(300));
+  std::thread other([&] { lock.Hold(microseconds(300)); });
+  lock.Hold(microseconds(300));
+  other.join();
+  EXPECT_GE(clock.Now() - begin, microseconds(600));
 }
 
-TEST(DriverTimeTest, EachKindHasItsTotalAndItsWorst) {
-  Machine machine{Configuration()};
-  machine.clock().Set(Nanoseconds(0));
-  Address start;
-  ASSERT_EQ(machine.segments().Malloc(0, MiB(2), Segments::Kind::kDevice, &start), Error::kSuccess);
-  ASSERT_EQ(machine.segments().Malloc(0, MiB(20), Segments::Kind::kDevice, &start), Error::kSuccess);
-  ASSERT_EQ(machine.FreeSegment(start), Error::kSuccess);
-  const Calls& calls = machine.calls();
-  EXPECT_EQ(calls.times(CallKind::kMalloc).total, microseconds(104 + 140));
-  EXPECT_EQ(calls.times(CallKind::kMalloc).worst, microseconds(140));
-  EXPECT_EQ(calls.times(CallKind::kFree).total, microseconds(200));
-  EXPECT_EQ(calls.driver_time(), microseconds(104 + 140 + 200));
-  machine.calls().ResetCounters();
-  EXPECT_EQ(calls.times(CallKind::kMalloc).worst, Nanoseconds(0));
+class DriverTimeTest : public SimulatedMachine {};
+
+TEST_F(DriverTimeTest, IsTheSumOfTheCosts) {
+  const Address segment = Malloc(MiB(2));
+  Malloc(MiB(20));
+  ASSERT_EQ(machine_.FreeSegment(segment), Error::kSuccess);
+  EXPECT_EQ(machine_.calls().driver_time(), microseconds(104 + 140 + 200));
+  EXPECT_EQ(now(), Nanoseconds(0)) << "which nobody has waited for";
 }
 
-TEST(DriverTimeTest, WaitsAreBesideTheSumOfTheCosts) {
-  Machine machine{Configuration()};
-  machine.clock().Set(Nanoseconds(0));
-  Bytes free;
-  Bytes total;
-  ASSERT_EQ(machine.GetMemoryInfo(0, &free, &total), Error::kSuccess);
-  for (int i = 0; i < 2; ++i) {
-    std::thread([&] { EXPECT_EQ(machine.GetMemoryInfo(0, &free, &total), Error::kSuccess); }).join();
-  }
-  EXPECT_EQ(machine.calls().driver_time(), microseconds(24));
-  EXPECT_EQ(machine.calls().waits().total, microseconds(8 + 16));
-  EXPECT_EQ(machine.calls().waits().worst, microseconds(16));
-}
-
-TEST(DriverTimeTest, CostsAreThoseThatTheMachineWasGiven) {
+TEST(DriverCostsTest, AreThoseThatTheMachineWasGiven) {
   Configuration configuration;
   configuration.costs.memory_info = 1'234;
   Machine machine(configuration);

@@ -3,37 +3,26 @@
 #include "cuda/simulated/late_work.h"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "cuda/simulated/machine.h"
 #include "cuda/simulated/thread_state.h"
 #include "gtest/gtest.h"
+#include "tests/cuda/simulated_machine.h"
 
 namespace frugal::sim {
 namespace {
 
 using std::chrono::microseconds;
 
-constexpr Bytes kPage = kPageSize;
-
-class LateWorkTest : public ::testing::Test {
+class LateWorkTest : public SimulatedMachine {
  protected:
-  LateWorkTest() {
-    machine_.clock().Set(Nanoseconds(0));
+  LateWorkTest() : SimulatedMachine({.memory = GiB(1), .context = Bytes(0), .late = true}) {
     machine_.late()->OnFault([this](const std::string& fault) { faults_.push_back(fault); });
   }
 
-  static Configuration Late() {
-    Configuration configuration;
-    configuration.late = true;
-    configuration.memory = GiB(1);
-    configuration.context = Bytes(0);
-    return configuration;
-  }
-
-  Stream& NewStream(Stream::Kind kind = Stream::Kind::kNonBlocking) { return *streams_.Create(0, kind, 0); }
   // Work that notes `number` when it runs.
   Work Noting(int number, Nanoseconds duration) {
     return {WorkKind::kKernel, duration, [this, number] { done_.push_back(number); }};
@@ -46,26 +35,14 @@ class LateWorkTest : public ::testing::Test {
     Run(stream, std::move(work));
   }
 
-  Address Reserve(Bytes size) {
-    Address start;
-    EXPECT_EQ(memory_.Reserve(size, kPage, Address(), &start), Error::kSuccess);
-    return start;
-  }
-  VirtualMemory::HandleId NewHandle() {
-    VirtualMemory::HandleId handle = 0;
-    EXPECT_EQ(memory_.Create(0, kPage, &handle), Error::kSuccess);
-    return handle;
-  }
-  void Map(Address start, VirtualMemory::HandleId handle) {
-    ASSERT_EQ(memory_.Map(start, kPage, handle), Error::kSuccess);
-    ASSERT_EQ(memory_.SetAccess(start, kPage, {{0, VirtualMemory::Access::kReadWrite}}), Error::kSuccess);
+  Address MappedPage() {
+    const Address page = Reserve(kPage);
+    MapWithAccess(page, kPage, Create());
+    return page;
   }
 
   std::vector<int> done_;
   std::vector<std::string> faults_;
-  Machine machine_{Late()};
-  Streams& streams_ = machine_.streams();
-  VirtualMemory& memory_ = machine_.virtual_memory();
 };
 
 TEST_F(LateWorkTest, RunsWhenTimeReachesItsEndAndNotBefore) {
@@ -105,7 +82,7 @@ TEST_F(LateWorkTest, WorkThatTakesNoTimeRunsAfterWhatItsStreamHas) {
 }
 
 TEST_F(LateWorkTest, WorkAfterALegacyStreamsWaitsForItThoughThatTakesNoTime) {
-  Stream& legacy = *streams_.Find(Streams::kLegacyHandle, 0);
+  Stream& legacy = LegacyStream();
   Run(NewStream(Stream::Kind::kBlocking), Noting(1, microseconds(9)));
   Run(legacy, Noting(2, Nanoseconds(0)));
   Run(NewStream(Stream::Kind::kBlocking), Noting(3, microseconds(1)));
@@ -116,8 +93,7 @@ TEST_F(LateWorkTest, WorkAfterALegacyStreamsWaitsForItThoughThatTakesNoTime) {
 TEST_F(LateWorkTest, HasRunOnceTheHostHasSeenItsEvent) {
   Stream& stream = NewStream();
   Run(stream, Noting(1, microseconds(5)));
-  Event* event = streams_.events().Create();
-  ASSERT_EQ(streams_.events().Record(event, stream), Error::kSuccess);
+  Event* event = RecordOn(stream);
   Run(stream, Noting(2, microseconds(5)));
   EXPECT_EQ(streams_.events().Query(event), Error::kNotReady);
   ASSERT_EQ(streams_.events().Synchronize(event), Error::kSuccess);
@@ -140,8 +116,7 @@ TEST_F(LateWorkTest, NodesOfAGraphRunAsTheyEnd) {
 }
 
 TEST_F(LateWorkTest, UnmapUnderRunningWorkIsAFaultThatNamesBoth) {
-  const Address page = Reserve(kPage);
-  Map(page, NewHandle());
+  const Address page = MappedPage();
   Stream& stream = NewStream();
   Touch(stream, page + KiB(4), KiB(8), microseconds(5));
   machine_.clock().Set(microseconds(2));
@@ -159,8 +134,7 @@ TEST_F(LateWorkTest, UnmapUnderRunningWorkIsAFaultThatNamesBoth) {
 }
 
 TEST_F(LateWorkTest, UnmapAfterTheWorkIsNone) {
-  const Address page = Reserve(kPage);
-  Map(page, NewHandle());
+  const Address page = MappedPage();
   Stream& stream = NewStream();
   Touch(stream, page, kPage, microseconds(5));
   ASSERT_EQ(streams_.Synchronize(stream), Error::kSuccess);
@@ -170,11 +144,10 @@ TEST_F(LateWorkTest, UnmapAfterTheWorkIsNone) {
 }
 
 TEST_F(LateWorkTest, OtherMemoryUnderRunningWorkIsAFault) {
-  const Address page = Reserve(kPage);
-  Map(page, NewHandle());
+  const Address page = MappedPage();
   Touch(NewStream(), page, kPage, microseconds(5));
   ASSERT_EQ(memory_.Unmap(page, kPage), Error::kSuccess);
-  Map(page, NewHandle());
+  MapWithAccess(page, kPage, Create());
   machine_.clock().Set(microseconds(5));
   ASSERT_EQ(faults_.size(), 1u);
   EXPECT_NE(faults_.front().find("is another one, mapped by thread"), std::string::npos) << faults_.front();
@@ -182,18 +155,18 @@ TEST_F(LateWorkTest, OtherMemoryUnderRunningWorkIsAFault) {
 
 TEST_F(LateWorkTest, TheSameMemoryAgainIsNone) {
   const Address page = Reserve(kPage);
-  const VirtualMemory::HandleId handle = NewHandle();
-  Map(page, handle);
+  const HandleId handle = Create();
+  MapWithAccess(page, kPage, handle);
   Touch(NewStream(), page, kPage, microseconds(5));
   ASSERT_EQ(memory_.Unmap(page, kPage), Error::kSuccess);
-  Map(page, handle);
+  MapWithAccess(page, kPage, handle);
   machine_.clock().Set(microseconds(5));
   EXPECT_TRUE(faults_.empty());
 }
 
 TEST_F(LateWorkTest, WorkOnMemoryThatNeverWasIsAFault) {
   const Address pages = Reserve(kPage * 2);
-  Map(pages, NewHandle());
+  MapWithAccess(pages, kPage, Create());
   Touch(NewStream(), pages, kPage * 2, microseconds(5));
   machine_.clock().Set(microseconds(5));
   ASSERT_EQ(faults_.size(), 1u);
@@ -201,8 +174,7 @@ TEST_F(LateWorkTest, WorkOnMemoryThatNeverWasIsAFault) {
 }
 
 TEST_F(LateWorkTest, FaultyWorkMovesNoData) {
-  const Address page = Reserve(kPage);
-  Map(page, NewHandle());
+  const Address page = MappedPage();
   Work work = Noting(1, microseconds(5));
   work.uses = {{page, kPage, /*writes=*/true}};
   Run(NewStream(), std::move(work));
@@ -213,8 +185,7 @@ TEST_F(LateWorkTest, FaultyWorkMovesNoData) {
 }
 
 TEST_F(LateWorkTest, FreeingASegmentWaitsForTheWorkOnIt) {
-  Address segment;
-  ASSERT_EQ(machine_.segments().Malloc(0, kPage, Segments::Kind::kDevice, &segment), Error::kSuccess);
+  const Address segment = Malloc(kPage);
   Touch(NewStream(), segment, kPage, microseconds(5));
   ASSERT_EQ(machine_.FreeSegment(segment), Error::kSuccess);
   machine_.clock().Set(microseconds(50));
@@ -222,8 +193,7 @@ TEST_F(LateWorkTest, FreeingASegmentWaitsForTheWorkOnIt) {
 }
 
 TEST_F(LateWorkTest, WhatIsLeftAtTheEndIsCheckedAndDoesNotRun) {
-  const Address page = Reserve(kPage);
-  Map(page, NewHandle());
+  const Address page = MappedPage();
   Stream& stream = NewStream();
   Touch(stream, page, kPage, microseconds(5));
   Run(stream, Noting(1, microseconds(5)));
@@ -243,8 +213,7 @@ TEST_F(LateWorkTest, HostThatRunsTooFarAheadWaits) {
 }
 
 TEST(LateClockTest, TimeIsWhatCallsAndKernelsTakeAndTheHostRunsAhead) {
-  Configuration configuration;
-  configuration.late = true;
+  const Configuration configuration{.late = true};
   Machine machine(configuration);
   Streams& streams = machine.streams();
   Stream& stream = *streams.Create(0, Stream::Kind::kNonBlocking, 0);
@@ -259,47 +228,46 @@ TEST(LateClockTest, TimeIsWhatCallsAndKernelsTakeAndTheHostRunsAhead) {
 }
 
 TEST(LateClockTest, KernelTimeThatIsAskedForIsWhatEachTakes) {
-  Configuration configuration;
-  configuration.late = true;
-  configuration.kernel = microseconds(7);
-  configuration.kernel_given = true;
+  Configuration configuration{.kernel = microseconds(7), .late = true, .kernel_given = true};
   EXPECT_EQ(configuration.DurationOf(GiB(1)), microseconds(7));
   configuration.kernel_given = false;
   EXPECT_GT(configuration.DurationOf(GiB(1)), configuration.DurationOf(MiB(1)));
   EXPECT_GT(configuration.DurationOf(MiB(1), /*of_host=*/true), configuration.DurationOf(MiB(1)));
 }
 
-TEST(LateOrderTest, FaultCountsAsAViolationWhereOrderIsChecked) {
-  Configuration configuration;
-  configuration.late = configuration.order = true;
-  Machine machine(configuration);
-  machine.clock().Set(Nanoseconds(0));
-  Stream& stream = *machine.streams().Create(0, Stream::Kind::kNonBlocking, 0);
-  Work work{WorkKind::kKernel, microseconds(5), nullptr};
-  work.name = "kernel";
+// Work on memory that never was.
+Work FaultyWork(std::function<void()> run = nullptr) {
+  Work work{WorkKind::kCopy, microseconds(5), std::move(run)};
+  work.name = "copy";
   work.uses = {{Address(4096), Bytes(1), /*writes=*/true, /*must_be_mapped=*/true}};
-  ASSERT_EQ(machine.streams().Enqueue(stream, work), Error::kSuccess);
-  const uint64_t before = machine.order()->violations();
-  machine.clock().Set(microseconds(5));
-  EXPECT_EQ(machine.order()->violations(), before + 1);
-  EXPECT_NE(machine.order()->Report().find("were never mapped"), std::string::npos);
+  return work;
 }
 
-TEST(LateValuesTest, DataMovesAtOnceWhereTheProgramComputesValuesAndOnlyChecksAreLate) {
-  Configuration configuration;
-  configuration.late = true;
-  configuration.late_data = false;
-  Machine machine(configuration);
-  machine.clock().Set(Nanoseconds(0));
-  Stream& stream = *machine.streams().Create(0, Stream::Kind::kNonBlocking, 0);
+class LateOrderTest : public SimulatedMachine {
+ protected:
+  LateOrderTest() : SimulatedMachine({.order = true, .late = true}) {}
+};
+
+TEST_F(LateOrderTest, FaultCountsAsAViolationWhereOrderIsChecked) {
+  ASSERT_EQ(streams_.Enqueue(NewStream(), FaultyWork()), Error::kSuccess);
+  const uint64_t before = machine_.order()->violations();
+  machine_.clock().Set(microseconds(5));
+  EXPECT_EQ(machine_.order()->violations(), before + 1);
+  EXPECT_NE(machine_.order()->Report().find("were never mapped"), std::string::npos);
+}
+
+class LateValuesTest : public SimulatedMachine {
+ protected:
+  LateValuesTest() : SimulatedMachine({.late = true, .late_data = false}) {}
+};
+
+TEST_F(LateValuesTest, DataMovesAtOnceWhereTheProgramComputesValuesAndOnlyChecksAreLate) {
   bool done = false;
-  Work work{WorkKind::kCopy, microseconds(5), [&] { done = true; }};
-  work.uses = {{Address(4096), Bytes(1), /*writes=*/true, /*must_be_mapped=*/true}};
-  ASSERT_EQ(machine.streams().Enqueue(stream, work), Error::kSuccess);
+  ASSERT_EQ(streams_.Enqueue(NewStream(), FaultyWork([&] { done = true; })), Error::kSuccess);
   EXPECT_TRUE(done);
-  EXPECT_EQ(machine.late()->faults(), 0u);
-  machine.clock().Set(microseconds(5));
-  EXPECT_EQ(machine.late()->faults(), 1u);
+  EXPECT_EQ(machine_.late()->faults(), 0u);
+  machine_.clock().Set(microseconds(5));
+  EXPECT_EQ(machine_.late()->faults(), 1u);
 }
 
 }  // namespace

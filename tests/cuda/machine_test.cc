@@ -13,9 +13,7 @@ namespace {
 using std::chrono::microseconds;
 
 TEST(MachineTest, AForkedChildHasNoGpuAndCallsFail) {
-  Configuration configuration;
-  configuration.memory = GiB(1);
-  Machine machine(configuration);
+  Machine machine(Configuration{.memory = GiB(1)});
   ASSERT_TRUE(machine.HasGpu(0));
   VirtualMemory::HandleId handle = 0;
   ASSERT_EQ(machine.virtual_memory().Create(0, kPageSize, &handle), Error::kSuccess);
@@ -61,9 +59,7 @@ TEST(MachineTest, AHostThatIsDrivenBeyondItsMemoryIsNoted) {
 
 // Makes no claim about an order: it gives a thread sanitizer something to see.
 TEST(MachineTest, ThreadsThatUseItAtOnceLeaveNothingBehind) {
-  Configuration configuration;
-  configuration.memory = GiB(1);
-  Machine machine(configuration);
+  Machine machine(Configuration{.memory = GiB(1)});
   machine.clock().Set(Nanoseconds(0));
   const auto use = [&machine] {
     VirtualMemory& memory = machine.virtual_memory();
@@ -103,9 +99,7 @@ TEST(MachineTest, ThreadsThatUseItAtOnceLeaveNothingBehind) {
 }
 
 TEST(MachineTest, HostGetsFreedDeviceMemoryBack) {
-  Configuration configuration;
-  configuration.memory = GiB(1);
-  Machine machine(configuration);
+  Machine machine(Configuration{.memory = GiB(1)});
   const auto blocks_of_file = [&machine] { return machine.gpu(0).memory().file()->AllocatedBytes(); };
   Address segment;
   ASSERT_EQ(machine.segments().Malloc(0, MiB(8), Segments::Kind::kDevice, &segment), Error::kSuccess);

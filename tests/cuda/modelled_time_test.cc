@@ -14,11 +14,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-Configuration Modelled() {
-  Configuration configuration;
-  configuration.modelled_time = true;
-  return configuration;
-}
+Configuration Modelled() { return {.modelled_time = true}; }
 
 class ModelledTimeTest : public ::testing::Test {
  protected:
@@ -83,13 +79,7 @@ TEST(LaunchQueueTest, TheHostWaitsForTheFirstOfManyToEnd) {
   EXPECT_EQ(queue.Add(Nanoseconds(99'999), Nanoseconds(500)), Nanoseconds(500)) << "many have ended meanwhile";
 }
 
-Configuration Small(bool beyond) {
-  Configuration configuration;
-  configuration.memory = MiB(64);
-  configuration.context = MiB(16);
-  configuration.beyond = beyond;
-  return configuration;
-}
+Configuration Small(bool beyond) { return {.memory = MiB(64), .context = MiB(16), .beyond = beyond}; }
 
 TEST(BeyondTest, RequestsForMoreThanThereIsSucceed) {
   Machine machine(Small(true));

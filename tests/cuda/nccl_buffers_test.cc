@@ -40,14 +40,15 @@ TEST(NcclBuffersTest, ProgramAndEnvironmentLimitChannels) {
 }
 
 TEST(NcclBuffersTest, EachConnectionIsMadeOnce) {
+  using Connection = Buffers::Connection;
   Buffers buffers(0, BufferSettings::For(9, 0, nullptr));
   EXPECT_EQ(buffers.taken(), 0);
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(buffers.ConnectRings());
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(buffers.Connect(Connection::kRings));
   EXPECT_EQ(buffers.taken(), 24 * 12 * kMebibyte);
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(buffers.ConnectToSendTo(1));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(buffers.Connect(Connection::kSendTo, 1));
   EXPECT_EQ(buffers.taken(), (24 * 12 + 32 * 2) * kMebibyte);
-  EXPECT_TRUE(buffers.ConnectToReceiveFrom(1));
-  EXPECT_TRUE(buffers.ConnectToReceiveFrom(2));
+  EXPECT_TRUE(buffers.Connect(Connection::kReceiveFrom, 1));
+  EXPECT_TRUE(buffers.Connect(Connection::kReceiveFrom, 2));
   EXPECT_EQ(buffers.taken(), (24 * 12 + 32 * 2 + 2 * 32 * 10) * kMebibyte);
 }
 

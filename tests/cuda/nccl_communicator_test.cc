@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "cuda/simulated/libraries/nccl_call.h"
-#include "cuda/simulated/libraries/nccl_group.h"
-#include "cuda/simulated/libraries/nccl_host.h"
 #include "gtest/gtest.h"
 
 namespace frugal::sim::nccl {
@@ -23,7 +21,7 @@ using Numbers = std::vector<int32_t>;
 class NcclCommunicatorTest : public testing::Test {
  protected:
   explicit NcclCommunicatorTest(int size = 3) {
-    const std::string name = NewName();
+    const std::string name = Exchange::NewName();
     for (int rank = 0; rank < size; ++rank) ranks_.push_back(Communicator::Join({name, rank, size, 0}, nullptr));
     for (const auto& rank : ranks_) EXPECT_EQ(rank->WaitForEverybody(), kSuccess);
   }
@@ -44,14 +42,19 @@ class NcclCommunicatorTest : public testing::Test {
     return call;
   }
 
-  // Every rank's, by one thread.
-  Result MoveAll(Kind kind, const std::vector<Numbers>& send, std::vector<Numbers>* receive, size_t count,
-                 int peer = 0) const {
+  // Every rank's.
+  std::vector<Call> MakeAll(Kind kind, const std::vector<Numbers>& send, std::vector<Numbers>* receive, size_t count,
+                            int peer = 0) const {
     std::vector<Call> calls;
     for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) {
       calls.push_back(Make(kind, rank, send[rank], &(*receive)[rank], count, peer));
     }
-    return MoveData(calls);
+    return calls;
+  }
+  // By one thread.
+  Result MoveAll(Kind kind, const std::vector<Numbers>& send, std::vector<Numbers>* receive, size_t count,
+                 int peer = 0) const {
+    return MoveData(MakeAll(kind, send, receive, count, peer));
   }
 
   std::vector<std::shared_ptr<Communicator>> ranks_;
@@ -61,17 +64,11 @@ const std::vector<Numbers> kSix = {{0, 1, 2, 3, 4, 5}, {10, 11, 12, 13, 14, 15},
 
 TEST_F(NcclCommunicatorTest, InPlaceIsAsGood) {
   std::vector<Numbers> all = kSix;
-  std::vector<Call> calls;
-  for (int rank = 0; rank < 3; ++rank) calls.push_back(Make(Kind::kAllReduce, rank, all[rank], &all[rank], 6));
-  ASSERT_EQ(MoveData(calls), kSuccess);
+  ASSERT_EQ(MoveAll(Kind::kAllReduce, all, &all, 6), kSuccess);
   EXPECT_EQ(all, std::vector<Numbers>(3, {30, 33, 36, 39, 42, 45}));
-  calls.clear();
   all = {{1, 1, 0, 0, 0, 0}, {0, 0, 2, 2, 0, 0}, {0, 0, 0, 0, 3, 3}};
-  for (int rank = 0; rank < 3; ++rank) {
-    Call call = Make(Kind::kAllGather, rank, all[rank], &all[rank], 2);
-    call.send = all[rank].data() + 2 * rank;
-    calls.push_back(call);
-  }
+  std::vector<Call> calls = MakeAll(Kind::kAllGather, all, &all, 2);
+  for (int rank = 0; rank < 3; ++rank) calls[rank].send = all[rank].data() + 2 * rank;
   ASSERT_EQ(MoveData(calls), kSuccess);
   EXPECT_EQ(all, std::vector<Numbers>(3, {1, 1, 2, 2, 3, 3}));
 }
@@ -80,9 +77,7 @@ TEST_F(NcclCommunicatorTest, MoreThanATrackHoldsGoesThrough) {
   constexpr size_t kCount = Exchange::kSlots * Exchange::kSlot / sizeof(int32_t) + 100'003;
   std::vector<Numbers> all(3, Numbers(kCount));
   for (int rank = 0; rank < 3; ++rank) std::iota(all[rank].begin(), all[rank].end(), rank);
-  std::vector<Call> calls;
-  for (int rank = 0; rank < 3; ++rank) calls.push_back(Make(Kind::kAllReduce, rank, all[rank], &all[rank], kCount));
-  ASSERT_EQ(MoveData(calls), kSuccess);
+  ASSERT_EQ(MoveAll(Kind::kAllReduce, all, &all, kCount), kSuccess);
   for (size_t i = 0; i < kCount; ++i) {
     ASSERT_EQ(all[0][i], static_cast<int32_t>(3 * i + 3));
   }
@@ -98,8 +93,7 @@ TEST_F(NcclCommunicatorTest, PartsOfSeveralMessagesGoThrough) {
   ASSERT_EQ(MoveAll(Kind::kAllToAll, all, &swapped, kCount), kSuccess);
   std::vector<Numbers> scattered(3, Numbers(kCount));
   ASSERT_EQ(MoveAll(Kind::kScatter, all, &scattered, kCount, /*peer=*/2), kSuccess);
-  std::vector<Call> calls;  // In place.
-  for (int rank = 0; rank < 3; ++rank) calls.push_back(Make(Kind::kReduceScatter, rank, all[rank], &all[rank], kCount));
+  std::vector<Call> calls = MakeAll(Kind::kReduceScatter, all, &all, kCount);  // In place.
   for (int rank = 0; rank < 3; ++rank) calls[rank].receive = all[rank].data() + static_cast<size_t>(rank) * kCount;
   ASSERT_EQ(MoveData(calls), kSuccess);
   for (size_t i = 0; i < 3 * kCount; ++i) {
@@ -155,8 +149,7 @@ TEST_F(NcclCommunicatorTest, FactorOfEachRankComesBeforeTheSum) {
   const int op = ranks_[0]->AddOperator(2);
   EXPECT_FALSE(ranks_[1]->ReductionOf(op, kInt32).has_value()) << "it is rank 0's";
   std::vector<Numbers> result(3, Numbers(6));
-  std::vector<Call> calls;
-  for (int rank = 0; rank < 3; ++rank) calls.push_back(Make(Kind::kAllReduce, rank, kSix[rank], &result[rank], 6));
+  std::vector<Call> calls = MakeAll(Kind::kAllReduce, kSix, &result, 6);
   calls[0].reduction = *ranks_[0]->ReductionOf(op, kInt32);
   ASSERT_EQ(MoveData(calls), kSuccess);
   EXPECT_EQ(result, std::vector<Numbers>(3, {30, 34, 38, 42, 46, 50}));

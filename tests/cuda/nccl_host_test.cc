@@ -1,13 +1,9 @@
 #include "cuda/simulated/libraries/nccl_host.h"
 
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -25,21 +21,6 @@ TEST(NcclHostTest, NameDoesNotMatter) {
   prctl(PR_SET_NAME, "a) b (c d");
   EXPECT_EQ(Process::This().began, before.began);
   EXPECT_TRUE(before.IsAlive());
-}
-
-TEST(NcclHostTest, OneThatNobodyHasWaitedForIsNotAlive) {
-  const pid_t child = fork();
-  if (child == 0) {
-    pause();
-    _exit(0);
-  }
-  Process process{child, 0};
-  EXPECT_FALSE(process.IsAlive());
-  ASSERT_EQ(kill(child, SIGKILL), 0);
-  siginfo_t ended;
-  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
-  EXPECT_FALSE(process.IsAlive());
-  ASSERT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 TEST(NcclHostTest, NameOfThePackageSaysIt) {

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/simulated/machine.h"
 #include "cuda/simulated/simulated_device.h"
 #include "gtest/gtest.h"
+#include "tests/cuda/simulated_machine.h"
 
 namespace frugal::sim {
 namespace {
@@ -260,51 +260,37 @@ TEST_F(OrderCheckerTest, TheReportNamesBothOperationsAndWhatIsLacking) {
 }
 
 // Legacy streams and graphs, which the port does not have.
-class OrderOfStreams : public testing::Test {
+class OrderOfStreams : public SimulatedMachine {
  protected:
-  OrderOfStreams()
-      : machine_([] {
-          Configuration configuration;
-          configuration.backing = Backing::kNone;
-          configuration.order = true;
-          return configuration;
-        }()) {
-    machine_.clock().Set(Nanoseconds(0));
-    EXPECT_EQ(machine_.segments().Malloc(0, kPageSize, Segments::Kind::kDevice, &memory_), Error::kSuccess);
-  }
+  OrderOfStreams() : SimulatedMachine({.backing = Backing::kNone, .order = true}) {}
 
-  Stream& NewStream(Stream::Kind kind) { return *machine_.streams().Create(0, kind, 0); }
   void Write(Stream& stream) {
     Work work;
     work.name = "write";
     work.uses = {{memory_, MiB(1), /*writes=*/true}};
-    ASSERT_EQ(machine_.streams().Enqueue(stream, work), Error::kSuccess);
+    ASSERT_EQ(streams_.Enqueue(stream, work), Error::kSuccess);
   }
-  void Wait(Stream& waiter, Stream& waited) {
-    Event* event = machine_.streams().events().Create();
-    ASSERT_EQ(machine_.streams().events().Record(event, waited), Error::kSuccess);
-    ASSERT_EQ(machine_.streams().events().StreamWait(waiter, event), Error::kSuccess);
-  }
-  void Launch(Stream& stream, std::shared_ptr<const Graph> graph) {
+  void LaunchGraph(Stream& stream) {
     Work work;
     work.kind = WorkKind::kGraph;
-    work.graph = std::move(graph);
-    ASSERT_EQ(machine_.streams().Launch(stream, work), Error::kSuccess);
+    work.graph = graph_;
+    ASSERT_EQ(streams_.Launch(stream, work), Error::kSuccess);
   }
+  void End(Stream& stream) { ASSERT_EQ(streams_.captures().End(stream, &graph_), Error::kSuccess); }
   uint64_t violations() { return machine_.order()->violations(); }
 
-  Machine machine_;
-  Address memory_;
+  const Address memory_ = Malloc(kPage);
+  std::shared_ptr<Graph> graph_;
 };
 
 TEST_F(OrderOfStreams, TheLegacyStreamIsOrderedWithBlockingStreamsOnly) {
   Stream& blocking = NewStream(Stream::Kind::kBlocking);
-  Stream& legacy = *machine_.streams().Find(Streams::kLegacyHandle, 0);
+  Stream& legacy = LegacyStream();
   Write(blocking);
   Write(legacy);
   Write(blocking);
   EXPECT_EQ(violations(), 0u) << machine_.order()->Report();
-  Write(NewStream(Stream::Kind::kNonBlocking));
+  Write(NewStream());
   EXPECT_EQ(violations(), 1u);
 }
 
@@ -312,7 +298,7 @@ TEST_F(OrderOfStreams, BlockingStreamsAreOrderedByTheLegacyStreamsWorkBetweenThe
   Stream& first = NewStream(Stream::Kind::kBlocking);
   Stream& second = NewStream(Stream::Kind::kBlocking);
   Write(first);
-  Write(*machine_.streams().Find(Streams::kLegacyHandle, 0));
+  Write(LegacyStream());
   Write(second);
   EXPECT_EQ(violations(), 0u) << machine_.order()->Report();
   Write(first);
@@ -320,58 +306,54 @@ TEST_F(OrderOfStreams, BlockingStreamsAreOrderedByTheLegacyStreamsWorkBetweenThe
 }
 
 TEST_F(OrderOfStreams, SynchronizingAStreamOrQueryingItOrdersItsWork) {
-  Stream& first = NewStream(Stream::Kind::kNonBlocking);
-  Stream& second = NewStream(Stream::Kind::kNonBlocking);
+  Stream& first = NewStream();
+  Stream& second = NewStream();
   Write(first);
-  ASSERT_EQ(machine_.streams().Synchronize(first), Error::kSuccess);
+  ASSERT_EQ(streams_.Synchronize(first), Error::kSuccess);
   Write(second);
-  ASSERT_EQ(machine_.streams().Query(second), Error::kSuccess);
+  ASSERT_EQ(streams_.Query(second), Error::kSuccess);
   Write(first);
-  ASSERT_EQ(machine_.streams().of(0).Synchronize(), Error::kSuccess);
+  ASSERT_EQ(streams_.of(0).Synchronize(), Error::kSuccess);
   Write(second);
   EXPECT_EQ(violations(), 0u) << machine_.order()->Report();
 }
 
 TEST_F(OrderOfStreams, WaitingForTheGpuCoversStreamsThatAreGone) {
-  Stream& gone = NewStream(Stream::Kind::kNonBlocking);
+  Stream& gone = NewStream();
   Write(gone);
-  ASSERT_EQ(machine_.streams().Destroy(&gone), Error::kSuccess);
-  machine_.streams().of(0).Wait();
-  Write(NewStream(Stream::Kind::kNonBlocking));
+  ASSERT_EQ(streams_.Destroy(&gone), Error::kSuccess);
+  streams_.of(0).Wait();
+  Write(NewStream());
   EXPECT_EQ(violations(), 0u) << machine_.order()->Report();
 }
 
 TEST_F(OrderOfStreams, BranchesOfAGraphAreOrderedByTheirDependenciesAlone) {
-  Stream& origin = NewStream(Stream::Kind::kNonBlocking);
-  Stream& side = NewStream(Stream::Kind::kNonBlocking);
-  ASSERT_EQ(machine_.streams().captures().Begin(origin, CaptureMode::kRelaxed, std::make_shared<Graph>(), {}),
-            Error::kSuccess);
+  Stream& origin = NewStream();
+  Stream& side = NewStream();
+  Begin(origin, CaptureMode::kRelaxed);
   Wait(side, origin);
   Write(origin);
   Write(side);
   Wait(origin, side);
   Write(origin);
-  std::shared_ptr<Graph> graph;
-  ASSERT_EQ(machine_.streams().captures().End(origin, &graph), Error::kSuccess);
+  End(origin);
   EXPECT_EQ(violations(), 0u) << "recorded work is not done yet";
-  Launch(origin, graph);
+  LaunchGraph(origin);
   EXPECT_EQ(violations(), 1u) << machine_.order()->Report();
 }
 
 TEST_F(OrderOfStreams, AGraphComesAfterWhatItsStreamDidAndBeforeWhatItDoesNext) {
-  Stream& origin = NewStream(Stream::Kind::kNonBlocking);
-  ASSERT_EQ(machine_.streams().captures().Begin(origin, CaptureMode::kRelaxed, std::make_shared<Graph>(), {}),
-            Error::kSuccess);
+  Stream& origin = NewStream();
+  Begin(origin, CaptureMode::kRelaxed);
   Write(origin);
   Write(origin);
-  std::shared_ptr<Graph> graph;
-  ASSERT_EQ(machine_.streams().captures().End(origin, &graph), Error::kSuccess);
+  End(origin);
   Write(origin);
-  Launch(origin, graph);
-  Launch(origin, graph);
+  LaunchGraph(origin);
+  LaunchGraph(origin);
   Write(origin);
   EXPECT_EQ(violations(), 0u) << machine_.order()->Report();
-  Launch(NewStream(Stream::Kind::kNonBlocking), graph);
+  LaunchGraph(NewStream());
   EXPECT_EQ(violations(), 1u) << "of the first write with the last; the second comes after the first";
 }
 

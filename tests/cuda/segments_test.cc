@@ -4,58 +4,44 @@
 #include <cstring>
 #include <optional>
 
-#include "cuda/simulated/machine.h"
 #include "gtest/gtest.h"
+#include "tests/cuda/simulated_machine.h"
 
 namespace frugal::sim {
 namespace {
 
 using Kind = Segments::Kind;
 
-class SegmentsTest : public ::testing::Test {
+Configuration SmallGpu(int gpus = 1) { return {.memory = MiB(16), .context = MiB(4), .gpus = gpus}; }
+
+class SegmentsTest : public SimulatedMachine {
  protected:
-  static Configuration SmallGpu() {
-    Configuration configuration;
-    configuration.memory = MiB(16);
-    configuration.context = MiB(4);
-    return configuration;
-  }
-
-  Address Malloc(Bytes size) {
-    Address start;
-    EXPECT_EQ(machine_.segments().Malloc(0, size, Kind::kDevice, &start), Error::kSuccess);
-    return start;
-  }
-
-  Machine machine_{SmallGpu()};
+  SegmentsTest() : SimulatedMachine(SmallGpu()) {}
 };
 
 TEST_F(SegmentsTest, TakesWholePages) {
   Malloc(Bytes(1));
-  EXPECT_EQ(machine_.gpu(0).memory().used(), MiB(2));
+  EXPECT_EQ(used(), MiB(2));
   Malloc(MiB(2) + Bytes(1));
-  EXPECT_EQ(machine_.gpu(0).memory().used(), MiB(6));
+  EXPECT_EQ(used(), MiB(6));
 }
 
 TEST_F(SegmentsTest, RunsOutWhereTheContextBegins) {
   Malloc(MiB(12));
   Address start;
-  EXPECT_EQ(machine_.segments().Malloc(0, Bytes(1), Kind::kDevice, &start), Error::kOutOfMemory);
-  EXPECT_EQ(start, Address());
-  EXPECT_EQ(machine_.gpu(0).memory().free(), Bytes(0));
-}
-
-TEST_F(SegmentsTest, HugeRequestIsOutOfMemoryAndTakesNothing) {
-  Address start;
-  EXPECT_EQ(machine_.segments().Malloc(0, Bytes(int64_t{1} << 62), Kind::kDevice, &start), Error::kOutOfMemory);
-  EXPECT_EQ(machine_.gpu(0).memory().used(), Bytes(0));
+  for (const Bytes size : {Bytes(1), Bytes(int64_t{1} << 62)}) {
+    EXPECT_EQ(TryMalloc(size, &start), Error::kOutOfMemory);
+    EXPECT_EQ(start, Address());
+    EXPECT_EQ(used(), MiB(12));
+  }
+  EXPECT_EQ(physical().free(), Bytes(0));
 }
 
 TEST_F(SegmentsTest, SharesCapacityWithVirtualMemory) {
   Malloc(MiB(8));
-  VirtualMemory::HandleId handle = 0;
-  EXPECT_EQ(machine_.virtual_memory().Create(0, MiB(6), &handle), Error::kOutOfMemory);
-  EXPECT_EQ(machine_.virtual_memory().Create(0, MiB(4), &handle), Error::kSuccess);
+  HandleId handle = 0;
+  EXPECT_EQ(memory_.Create(0, MiB(6), &handle), Error::kOutOfMemory);
+  EXPECT_EQ(memory_.Create(0, MiB(4), &handle), Error::kSuccess);
 }
 
 TEST_F(SegmentsTest, FreedMemoryCanBeHadAgainAndReadsAsZero) {
@@ -69,9 +55,9 @@ TEST_F(SegmentsTest, FreedMemoryCanBeHadAgainAndReadsAsZero) {
 TEST_F(SegmentsTest, PeakIsOfTheTimeSinceTheReset) {
   const Address segment = Malloc(MiB(8));
   ASSERT_EQ(machine_.FreeSegment(segment), Error::kSuccess);
-  EXPECT_EQ(machine_.gpu(0).memory().peak(), MiB(8));
-  machine_.gpu(0).memory().ResetPeak();
-  EXPECT_EQ(machine_.gpu(0).memory().peak(), Bytes(0));
+  EXPECT_EQ(physical().peak(), MiB(8));
+  physical().ResetPeak();
+  EXPECT_EQ(physical().peak(), Bytes(0));
 }
 
 TEST_F(SegmentsTest, OnlyTheStartOfASegmentCanBeFreedAndOnce) {
@@ -82,9 +68,7 @@ TEST_F(SegmentsTest, OnlyTheStartOfASegmentCanBeFreedAndOnce) {
 }
 
 TEST_F(SegmentsTest, PeerIsLetIntoWhatThereIsOneByOne) {
-  Configuration configuration = SmallGpu();
-  configuration.gpus = 2;
-  Machine machine(configuration);
+  Machine machine(SmallGpu(2));
   Address first;
   Address second;
   ASSERT_EQ(machine.segments().Malloc(0, MiB(2), Kind::kDevice, &first), Error::kSuccess);
@@ -104,9 +88,7 @@ TEST_F(SegmentsTest, PeerIsLetIntoWhatThereIsOneByOne) {
 }
 
 TEST_F(SegmentsTest, AGpuHasEightPeersAtMost) {
-  Configuration configuration = SmallGpu();
-  configuration.gpus = 10;
-  Machine machine(configuration);
+  Machine machine(SmallGpu(10));
   for (int peer = 1; peer <= 8; ++peer) EXPECT_EQ(machine.segments().EnablePeer(0, peer), Error::kSuccess);
   EXPECT_EQ(machine.segments().EnablePeer(0, 9), Error::kTooManyPeers);
   EXPECT_EQ(machine.segments().EnablePeer(1, 9), Error::kSuccess) << "each GPU has its own";

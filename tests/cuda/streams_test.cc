@@ -5,38 +5,15 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/simulated/machine.h"
 #include "gtest/gtest.h"
+#include "tests/cuda/simulated_machine.h"
 
 namespace frugal::sim {
 namespace {
 
 using std::chrono::microseconds;
 
-class StreamsTest : public ::testing::Test {
- protected:
-  StreamsTest() { machine_.clock().Set(Nanoseconds(0)); }
-
-  static Configuration TwoGpus() {
-    Configuration configuration;
-    configuration.gpus = 2;
-    return configuration;
-  }
-  static Work Kernel(Nanoseconds duration) { return {WorkKind::kKernel, duration, nullptr}; }
-
-  Stream& NewStream(Stream::Kind kind = Stream::Kind::kNonBlocking, int gpu = 0) {
-    return *streams_.Create(gpu, kind, 0);
-  }
-  Event* RecordOn(Stream& stream) {
-    Event* event = streams_.events().Create();
-    EXPECT_EQ(streams_.events().Record(event, stream), Error::kSuccess);
-    return event;
-  }
-  Nanoseconds now() { return machine_.clock().Now(); }
-
-  Machine machine_{TwoGpus()};
-  Streams& streams_ = machine_.streams();
-};
+using StreamsTest = SimulatedMachine;
 
 TEST_F(StreamsTest, BeingKeptBusyNeverShortensWhatAStreamHas) {
   Stream& stream = NewStream();
@@ -50,8 +27,8 @@ TEST_F(StreamsTest, BeingKeptBusyNeverShortensWhatAStreamHas) {
 
 TEST_F(StreamsTest, WorkOfOneStreamAddsUp) {
   Stream& stream = NewStream();
-  ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(3))), Error::kSuccess);
-  ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(4))), Error::kSuccess);
+  Launch(stream, microseconds(3));
+  Launch(stream, microseconds(4));
   EXPECT_EQ(streams_.Query(stream), Error::kNotReady);
   machine_.clock().Set(microseconds(7));
   EXPECT_EQ(streams_.Query(stream), Error::kSuccess);
@@ -60,20 +37,20 @@ TEST_F(StreamsTest, WorkOfOneStreamAddsUp) {
 TEST_F(StreamsTest, WorkOfAnIdleStreamBeginsNow) {
   Stream& stream = NewStream();
   machine_.clock().Set(microseconds(100));
-  ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(3))), Error::kSuccess);
+  Launch(stream, microseconds(3));
   ASSERT_EQ(streams_.Synchronize(stream), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(103));
 }
 
 TEST_F(StreamsTest, StreamsRunSideBySide) {
-  ASSERT_EQ(streams_.Launch(NewStream(), Kernel(microseconds(3))), Error::kSuccess);
-  ASSERT_EQ(streams_.Launch(NewStream(), Kernel(microseconds(4))), Error::kSuccess);
+  Launch(NewStream(), microseconds(3));
+  Launch(NewStream(), microseconds(4));
   ASSERT_EQ(streams_.of(0).Synchronize(), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(4));
 }
 
 TEST_F(StreamsTest, SynchronizingOneGpuDoesNotWaitForAnother) {
-  ASSERT_EQ(streams_.Launch(NewStream(Stream::Kind::kNonBlocking, 1), Kernel(microseconds(4))), Error::kSuccess);
+  Launch(NewStream(Stream::Kind::kNonBlocking, 1), microseconds(4));
   ASSERT_EQ(streams_.of(0).Synchronize(), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(0));
   EXPECT_TRUE(streams_.of(1).IsBusy());
@@ -89,7 +66,7 @@ TEST_F(StreamsTest, EventThatWasNeverRecordedHasPassed) {
 TEST_F(StreamsTest, ElapsedTimeIsThatBetweenThePoints) {
   Stream& stream = NewStream();
   Event* from = RecordOn(stream);
-  ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(10))), Error::kSuccess);
+  Launch(stream, microseconds(10));
   Event* to = RecordOn(stream);
   Nanoseconds elapsed{0};
   EXPECT_EQ(streams_.events().Elapsed(from, to, &elapsed), Error::kNotReady);
@@ -102,10 +79,10 @@ TEST_F(StreamsTest, ElapsedTimeIsThatBetweenThePoints) {
 TEST_F(StreamsTest, LegacyStreamIsOrderedWithBlockingStreamsOnly) {
   Stream& legacy = *streams_.Find(Streams::kLegacyHandle, 0);
   Stream& blocking = NewStream(Stream::Kind::kBlocking);
-  ASSERT_EQ(streams_.Launch(legacy, Kernel(microseconds(5))), Error::kSuccess);
+  Launch(legacy, microseconds(5));
   EXPECT_EQ(streams_.Query(blocking), Error::kNotReady);
   EXPECT_EQ(streams_.Query(NewStream(Stream::Kind::kNonBlocking)), Error::kSuccess);
-  ASSERT_EQ(streams_.Launch(blocking, Kernel(microseconds(1))), Error::kSuccess);
+  Launch(blocking, microseconds(1));
   ASSERT_EQ(streams_.Synchronize(legacy), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(6));
 }
@@ -119,7 +96,7 @@ TEST_F(StreamsTest, DefaultHandlesMeanTheGpusOwnStreams) {
 
 TEST_F(StreamsTest, WorkOfADestroyedStreamGoesOn) {
   Stream& stream = NewStream();
-  ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(5))), Error::kSuccess);
+  Launch(stream, microseconds(5));
   ASSERT_EQ(streams_.Destroy(&stream), Error::kSuccess);
   EXPECT_TRUE(streams_.of(0).IsBusy());
   EXPECT_EQ(streams_.Destroy(&stream), Error::kInvalidHandle);
@@ -167,7 +144,7 @@ TEST_F(StreamsTest, EventIsRecordedOnStreamsOfItsOwnGpuOnly) {
 TEST_F(StreamsTest, StreamWaitsForAnEventOfAnotherGpu) {
   Stream& first = NewStream(Stream::Kind::kNonBlocking, 0);
   Stream& second = NewStream(Stream::Kind::kNonBlocking, 1);
-  ASSERT_EQ(streams_.Launch(first, Kernel(microseconds(5))), Error::kSuccess);
+  Launch(first, microseconds(5));
   ASSERT_EQ(streams_.events().StreamWait(second, RecordOn(first)), Error::kSuccess);
   EXPECT_EQ(streams_.Query(second), Error::kNotReady);
 }

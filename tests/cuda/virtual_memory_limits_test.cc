@@ -17,14 +17,12 @@ constexpr Bytes kPage = kPageSize;
 class VirtualMemoryLimitsTest : public ::testing::Test {
  protected:
   static Configuration WithLimits(int64_t mapped_handles, int64_t host_mappings, Bytes addresses = GiB(1)) {
-    Configuration configuration;
-    configuration.memory = MiB(32);
-    configuration.context = MiB(0);
-    configuration.gpus = 2;
-    configuration.mapped_handles = mapped_handles;
-    configuration.host_mappings = host_mappings;
-    configuration.addresses = addresses;
-    return configuration;
+    return {.memory = MiB(32),
+            .context = MiB(0),
+            .gpus = 2,
+            .mapped_handles = mapped_handles,
+            .addresses = addresses,
+            .host_mappings = host_mappings};
   }
   // Four views of one handle, out of reach.
   static Address MapFour(VirtualMemory& memory) {

@@ -7,46 +7,19 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/simulated/machine.h"
 #include "gtest/gtest.h"
+#include "tests/cuda/simulated_machine.h"
 
 namespace frugal::sim {
 namespace {
 
-using Access = VirtualMemory::Access;
-using HandleId = VirtualMemory::HandleId;
+Configuration TwoGpus() { return {.memory = MiB(32), .context = MiB(0), .gpus = 2}; }
 
-constexpr Bytes kPage = kPageSize;
-
-class VirtualMemoryTest : public ::testing::Test {
+class VirtualMemoryTest : public SimulatedMachine {
  protected:
-  static Configuration TwoGpus() {
-    Configuration configuration;
-    configuration.memory = MiB(32);
-    configuration.context = MiB(0);
-    configuration.gpus = 2;
-    return configuration;
-  }
+  VirtualMemoryTest() : SimulatedMachine(TwoGpus()) {}
 
-  Address Reserve(Bytes size) {
-    Address start;
-    EXPECT_EQ(memory_.Reserve(size, kPage, Address(), &start), Error::kSuccess);
-    return start;
-  }
-  HandleId Create(Bytes size = kPage, int gpu = 0) {
-    HandleId handle = 0;
-    EXPECT_EQ(memory_.Create(gpu, size, &handle), Error::kSuccess);
-    return handle;
-  }
-  void MapWithAccess(Address start, Bytes size, HandleId handle) {
-    ASSERT_EQ(memory_.Map(start, size, handle), Error::kSuccess);
-    ASSERT_EQ(memory_.SetAccess(start, size, {{0, Access::kReadWrite}}), Error::kSuccess);
-  }
   static volatile uint64_t& WordAt(Address address) { return *static_cast<volatile uint64_t*>(address.pointer()); }
-  Bytes used(int gpu = 0) { return machine_.gpu(gpu).memory().used(); }
-
-  Machine machine_{TwoGpus()};
-  VirtualMemory& memory_ = machine_.virtual_memory();
 };
 
 TEST_F(VirtualMemoryTest, MemoryOfANewHandleReadsAsZeroAfterAnotherWasReleased) {
@@ -293,47 +266,37 @@ TEST_F(VirtualMemoryTest, DescriptorsOfOtherFilesAreNotImported) {
 }
 
 TEST_F(VirtualMemoryTest, UnmapUnderAStreamsWorkIsNoted) {
-  machine_.clock().Set(Nanoseconds(0));
   const Address range = Reserve(kPage * 2);
   ASSERT_EQ(memory_.Map(range, kPage, Create()), Error::kSuccess);
   ASSERT_EQ(memory_.Map(range + kPage, kPage, Create(kPage, 1)), Error::kSuccess);
-  Stream* stream = machine_.streams().Create(/*gpu=*/0, Stream::Kind::kNonBlocking, 0);
-  machine_.streams().SetBusyUntil(*stream, Nanoseconds(10));
+  streams_.SetBusyUntil(NewStream(), Nanoseconds(10));
   ASSERT_EQ(memory_.Unmap(range + kPage, kPage), Error::kSuccess);
   EXPECT_EQ(machine_.calls().count(CallKind::kUnmapWhileBusy), 0u);
   ASSERT_EQ(memory_.Unmap(range, kPage), Error::kSuccess);
   EXPECT_EQ(machine_.calls().count(CallKind::kUnmapWhileBusy), 1u);
 }
 
-TEST(VirtualMemoryWithoutBackingTest, AGpuOfThousandsOfHandlesInAnyOrderFits) {
-  Configuration configuration;
-  configuration.memory = GiB(70);
-  configuration.context = MiB(0);
-  configuration.backing = Backing::kNone;
-  Machine machine(configuration);
-  VirtualMemory& memory = machine.virtual_memory();
+class VirtualMemoryWithoutBackingTest : public SimulatedMachine {
+ protected:
+  VirtualMemoryWithoutBackingTest()
+      : SimulatedMachine({.memory = GiB(70), .context = MiB(0), .backing = Backing::kNone}) {}
+};
+
+TEST_F(VirtualMemoryWithoutBackingTest, AGpuOfThousandsOfHandlesInAnyOrderFits) {
   constexpr int64_t kHandles = 35840;
-  Address range;
-  ASSERT_EQ(memory.Reserve(kPage * kHandles, kPage, Address(), &range), Error::kSuccess);
+  const Address range = Reserve(kPage * kHandles);
   for (int64_t i = 0; i < kHandles; ++i) {
-    HandleId handle = 0;
-    ASSERT_EQ(memory.Create(0, kPage, &handle), Error::kSuccess);
     const int64_t place = i * 17 % kHandles;
-    ASSERT_EQ(memory.Map(range + kPage * place, kPage, handle), Error::kSuccess);
+    ASSERT_EQ(memory_.Map(range + kPage * place, kPage, Create()), Error::kSuccess);
   }
-  ASSERT_EQ(memory.SetAccess(range, kPage * kHandles, {{0, Access::kReadWrite}}), Error::kSuccess);
-  EXPECT_EQ(machine.gpu(0).memory().free(), Bytes(0));
-  ASSERT_EQ(memory.Unmap(range, kPage * kHandles), Error::kSuccess);
+  ASSERT_EQ(memory_.SetAccess(range, kPage * kHandles, {{0, Access::kReadWrite}}), Error::kSuccess);
+  EXPECT_EQ(physical().free(), Bytes(0));
+  ASSERT_EQ(memory_.Unmap(range, kPage * kHandles), Error::kSuccess);
 }
 
-TEST(VirtualMemoryWithoutBackingTest, NothingCanBeExported) {
-  Configuration configuration;
-  configuration.backing = Backing::kNone;
-  Machine machine(configuration);
-  HandleId handle = 0;
-  ASSERT_EQ(machine.virtual_memory().Create(0, kPage, &handle), Error::kSuccess);
+TEST_F(VirtualMemoryWithoutBackingTest, NothingCanBeExported) {
   int fd = -1;
-  EXPECT_EQ(machine.virtual_memory().Export(handle, &fd), Error::kNotSupported);
+  EXPECT_EQ(memory_.Export(Create(), &fd), Error::kNotSupported);
 }
 
 }  // namespace

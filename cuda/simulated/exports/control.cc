@@ -45,33 +45,19 @@ uint64_t frugal_sim_calls(const char* kind) {
 
 namespace {
 
-// By the name of a kind; UINT64_MAX for one that does not exist.
-uint64_t TimeOf(const char* kind, Nanoseconds Calls::Times::*time) {
-  const std::optional<CallKind> known = CallKindFromName(kind);
-  if (!known) return UINT64_MAX;
-  return static_cast<uint64_t>((TheMachine().calls().times(*known).*time).count());
+// 0 for a GPU that does not exist.
+uint64_t BytesOf(int gpu, Bytes (PhysicalMemory::*bytes)() const) {
+  Machine& machine = TheMachine();
+  return machine.HasGpu(gpu) ? static_cast<uint64_t>((machine.gpu(gpu).memory().*bytes)().count()) : 0;
 }
 
 }  // namespace
 
 extern "C" {
 
-uint64_t frugal_sim_driver_ns_of(const char* kind) { return TimeOf(kind, &Calls::Times::total); }
-
-uint64_t frugal_sim_driver_worst_ns_of(const char* kind) { return TimeOf(kind, &Calls::Times::worst); }
-
-uint64_t frugal_sim_driver_wait_ns(void) { return static_cast<uint64_t>(TheMachine().calls().waits().total.count()); }
-
-uint64_t frugal_sim_driver_worst_wait_ns(void) {
-  return static_cast<uint64_t>(TheMachine().calls().waits().worst.count());
-}
-
 uint64_t frugal_sim_mapped_handles(void) { return static_cast<uint64_t>(TheMachine().mapped_handles().taken()); }
 
-uint64_t frugal_sim_memory_of_driver(int gpu) {
-  Machine& machine = TheMachine();
-  return machine.HasGpu(gpu) ? static_cast<uint64_t>(machine.gpu(gpu).memory().taken_for_driver().count()) : 0;
-}
+uint64_t frugal_sim_memory_of_driver(int gpu) { return BytesOf(gpu, &PhysicalMemory::taken_for_driver); }
 
 int frugal_sim_take_for_driver(int gpu, int64_t bytes) {
   Machine& machine = TheMachine();
@@ -90,15 +76,9 @@ void frugal_sim_reset_counters(void) {
   for (int gpu = 0; gpu < machine.gpu_count(); ++gpu) machine.gpu(gpu).memory().ResetPeak();
 }
 
-uint64_t frugal_sim_memory_used(int gpu) {
-  Machine& machine = TheMachine();
-  return machine.HasGpu(gpu) ? static_cast<uint64_t>(machine.gpu(gpu).memory().used().count()) : 0;
-}
+uint64_t frugal_sim_memory_used(int gpu) { return BytesOf(gpu, &PhysicalMemory::used); }
 
-uint64_t frugal_sim_memory_peak(int gpu) {
-  Machine& machine = TheMachine();
-  return machine.HasGpu(gpu) ? static_cast<uint64_t>(machine.gpu(gpu).memory().peak().count()) : 0;
-}
+uint64_t frugal_sim_memory_peak(int gpu) { return BytesOf(gpu, &PhysicalMemory::peak); }
 
 uint64_t frugal_sim_kept_bytes(void) { return static_cast<uint64_t>(TheMachine().configuration().keep.count()); }
 

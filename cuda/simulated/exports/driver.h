@@ -8,12 +8,12 @@
 #include "cuda/simulated/error.h"
 #include "cuda/simulated/exports/handle_checks.h"
 #include "cuda/simulated/exports/the_machine.h"
-#include "cuda/simulated/latency_model.h"
 #include "cuda/simulated/thread_state.h"
 
 namespace frugal::sim {
 
-inline CUresult ToResult(Error error) { return static_cast<CUresult>(error); }
+using Result = CUresult;
+inline Result ToResult(Error error) { return static_cast<CUresult>(error); }
 
 inline CUcontext ToHandle(const Context& context) {
   return static_cast<CUcontext>(const_cast<void*>(HandleOf(context)));
@@ -24,17 +24,7 @@ inline CUgreenCtx ToGreenHandle(const Context& context) {
 // The GPU's primary context.
 inline CUcontext ContextOf(int gpu) { return ToHandle(TheMachine().contexts().primary(gpu)); }
 
-inline CUmemAccess_flags ToAccessFlags(AddressSpace::Access access) {
-  switch (access) {
-    case AddressSpace::Access::kNone:
-      return CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    case AddressSpace::Access::kRead:
-      return CU_MEM_ACCESS_FLAGS_PROT_READ;
-    case AddressSpace::Access::kReadWrite:
-      return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  }
-  return CU_MEM_ACCESS_FLAGS_PROT_NONE;
-}
+inline CUmemAccess_flags ToAccessFlags(AddressSpace::Access access) { return static_cast<CUmemAccess_flags>(access); }
 
 // The calls of the machine that this thread makes while it lives are the driver's.
 class InDriver {
@@ -48,39 +38,13 @@ class InDriver {
 // Counts a call of `kind` that takes no time, by a function of the driver's; other than kSuccess, it is to fail so.
 inline Error BeginDriverCall(CallKind kind) {
   const InDriver scope;
-  return TheMachine().calls().Begin(kind, LatencyModel::Uncharged());
+  return TheMachine().calls().Begin(kind);
 }
 
-// Calls `body` with the machine and the calling thread's context. In this and the next, `function` is the exported
-// function that calls.
-template <typename Body>
-CUresult InCurrentContext(Body body, const char* function = __builtin_FUNCTION()) {
-  Machine& machine = TheMachine();
-  if (!machine.HasGpu(ThisThread().gpu)) return ToResult(machine.NoGpuError());
-  Context* context = nullptr;
-  if (const Error error = FindCurrentContext(function, &context); error != Error::kSuccess) return ToResult(error);
-  machine.gpu(context->gpu()).Use();
-  const InDriver scope;
-  return ToResult(body(machine, *context));
-}
+using InLibrary = InDriver;
+inline Error ContextOfCall(const char* function, Context** context) { return FindCurrentContext(function, context); }
 
-// The same with the GPU of that context.
-template <typename Body>
-CUresult OnCurrentGpu(Body body, const char* function = __builtin_FUNCTION()) {
-  return InCurrentContext([&](Machine& machine, Context& context) { return body(machine, context.gpu()); }, function);
-}
-
-// Calls `body` with the machine and the stream.
-template <typename Body>
-CUresult OnStream(CUstream handle, Body body, const char* function = __builtin_FUNCTION()) {
-  return InCurrentContext(
-      [&](Machine& machine, Context& context) -> Error {
-        Stream* stream = nullptr;
-        const Error error = FindStream(handle, context, function, &stream);
-        return error == Error::kSuccess ? body(machine, *stream) : error;
-      },
-      function);
-}
+#include "cuda/simulated/exports/in_context.inc"
 
 }  // namespace frugal::sim
 

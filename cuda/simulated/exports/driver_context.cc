@@ -8,7 +8,6 @@
 
 #include "cuda/simulated/exports/device_attributes.h"
 #include "cuda/simulated/exports/driver.h"
-#include "cuda/simulated/exports/error_text.h"
 
 namespace frugal::sim {
 
@@ -37,19 +36,14 @@ CUresult cuInit(unsigned) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuDriverGetVersion(int* version) {
-  *version = kDriverVersion;
-  return CUDA_SUCCESS;
-}
+CUresult cuDriverGetVersion(int* version) { return ToResult(Give(version, kDriverVersion)); }
 
 CUresult cuGetErrorString(CUresult error, const char** text) {
-  *text = DriverErrorText(error).text;
-  return CUDA_SUCCESS;
+  return ToResult(Give(text, TextOf(static_cast<Error>(error)).words));
 }
 
 CUresult cuGetErrorName(CUresult error, const char** name) {
-  *name = DriverErrorText(error).name;
-  return CUDA_SUCCESS;
+  return ToResult(Give(name, TextOf(static_cast<Error>(error)).driver_name));
 }
 
 // --- Devices.
@@ -97,13 +91,6 @@ CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice device) {
   return OnDevice(device, [&](Machine&, Gpu& gpu) {
     std::snprintf(id, static_cast<size_t>(length), "%04x:%02x:00.0", kPciDomain, PciBus(gpu));
   });
-}
-
-CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
-  const Machine& machine = TheMachine();
-  if (!machine.HasGpu(device) || !machine.HasGpu(peer)) return CUDA_ERROR_INVALID_DEVICE;
-  *can = device != peer;
-  return CUDA_SUCCESS;
 }
 
 // --- Contexts.
@@ -175,10 +162,7 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
 }
 
 CUresult cuCtxGetDevice(CUdevice* device) {
-  return InCurrentContext([&](Machine&, Context& context) {
-    *device = context.gpu();
-    return Error::kSuccess;
-  });
+  return InCurrentContext([&](Machine&, Context& context) { return Give(device, context.gpu()); });
 }
 
 CUresult cuCtxGetId(CUcontext handle, unsigned long long* id) {

@@ -149,25 +149,19 @@ CUresult cuGreenCtxDestroy(CUgreenCtx handle) {
 
 CUresult cuCtxFromGreenCtx(CUcontext* context, CUgreenCtx handle) {
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return InGreenContext(handle, [&](Machine&, Context& found) {
-    *context = ToHandle(found);
-    return Error::kSuccess;
-  });
+  return InGreenContext(handle, [&](Machine&, Context& found) { return Give(context, ToHandle(found)); });
 }
 
 CUresult cuGreenCtxGetId(CUgreenCtx handle, unsigned long long* id) {
-  return InGreenContext(handle, [&](Machine&, Context& context) {
-    *id = context.id();
-    return Error::kSuccess;
-  });
+  return InGreenContext(handle, [&](Machine&, Context& context) { return Give(id, context.id()); });
 }
 
 CUresult cuGreenCtxStreamCreate(CUstream* stream, CUgreenCtx handle, unsigned flags, int priority) {
   // The driver, too, has no blocking ones.
   if (stream == nullptr || flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
   return InGreenContext(handle, [&](Machine& machine, Context& context) {
-    *stream = reinterpret_cast<CUstream>(machine.streams().Create(context, Stream::Kind::kNonBlocking, priority));
-    return Error::kSuccess;
+    return Give(stream,
+                reinterpret_cast<CUstream>(machine.streams().Create(context, Stream::Kind::kNonBlocking, priority)));
   });
 }
 

@@ -60,8 +60,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
 }
 
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char*) {
-  *function = kFunction;
-  return CUDA_SUCCESS;
+  return ToResult(Give(function, kFunction));
 }
 
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction) {
@@ -82,13 +81,11 @@ CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA
 CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int, size_t) {
-  *blocks = 2;
-  return CUDA_SUCCESS;
+  return ToResult(Give(blocks, 2));
 }
 
 CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction, const CUlaunchConfig*) {
-  *clusters = 8;
-  return CUDA_SUCCESS;
+  return ToResult(Give(clusters, 8));
 }
 
 CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,

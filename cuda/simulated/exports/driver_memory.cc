@@ -149,8 +149,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
 
 CUresult cuMemAlloc(CUdeviceptr* pointer, size_t size) {
   if (pointer == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
-  return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
-    RETURN_IF_ERROR(machine.streams().captures().CheckForbidden());
+  return OutsideCapture([&](Machine& machine, int gpu) {
     Address start;
     const Error error = machine.segments().Malloc(gpu, ToBytes(size), Segments::Kind::kDevice, &start);
     *pointer = start.value();
@@ -159,8 +158,7 @@ CUresult cuMemAlloc(CUdeviceptr* pointer, size_t size) {
 }
 
 CUresult cuMemFree(CUdeviceptr pointer) {
-  return OnCurrentGpu([&](Machine& machine, int) -> Error {
-    RETURN_IF_ERROR(machine.streams().captures().CheckForbidden());
+  return OutsideCapture([&](Machine& machine, int) {
     machine.streams().RunDue();
     // Without a wait: of this one CUDA 13 only says that it may.
     return machine.segments().Free(Address(pointer));

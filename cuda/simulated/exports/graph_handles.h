@@ -37,18 +37,6 @@ inline void GiveNodes(const std::vector<Node*>& nodes, cudaGraphNode_t* into, si
   *count = given;
 }
 
-inline cudaStreamCaptureStatus ToStatus(Capture::State state) {
-  switch (state) {
-    case Capture::State::kActive:
-      return cudaStreamCaptureStatusActive;
-    case Capture::State::kInvalidated:
-      return cudaStreamCaptureStatusInvalidated;
-    case Capture::State::kEnded:
-      return cudaStreamCaptureStatusNone;
-  }
-  return cudaStreamCaptureStatusNone;
-}
-
 // What is given where a pointer is null is left out.
 inline cudaError_t GetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
                                   cudaGraph_t* graph, const cudaGraphNode_t** tail, size_t* count,
@@ -58,7 +46,7 @@ inline cudaError_t GetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* 
       [&](Machine& machine, Stream& found) -> Error {
         Captures::Info info;
         RETURN_IF_ERROR(machine.streams().captures().Query(found, &info));
-        *status = ToStatus(info.state);
+        *status = static_cast<cudaStreamCaptureStatus>(info.state);
         if (id != nullptr) *id = info.id;
         if (graph != nullptr) *graph = reinterpret_cast<cudaGraph_t>(info.graph);
         if (tail != nullptr) {

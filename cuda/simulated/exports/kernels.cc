@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 namespace frugal::sim {
 namespace {
@@ -17,35 +18,20 @@ size_t ElementSize(std::string_view mangled) {
     std::string_view prefix;
     size_t size;
   };
-  static constexpr TypeSize kClasses[] = {
+  static constexpr TypeSize kTypes[] = {
       {"N3c104HalfE", 2},      {"N3c108BFloat16E", 2}, {"N3c107complexIdE", 16}, {"N3c107complexIfE", 8},
       {"N3c107complexINS", 4},  // Of Half or BFloat16, mangled as a repetition.
       {"N3c1011Float8", 1},    {"N3c1013Float8", 1},   {"N3c1014Float8", 1},     {"N3c1015Float8", 1},
   };
-  for (const TypeSize& known : kClasses) {
+  for (const TypeSize& known : kTypes) {
     if (mangled.starts_with(known.prefix)) return known.size;
   }
-  if (mangled.empty()) return 0;
-  switch (mangled.front()) {
-    case 'a':
-    case 'b':
-    case 'c':
-    case 'h':
-      return 1;
-    case 's':
-    case 't':
-      return 2;
-    case 'f':
-    case 'i':
-    case 'j':
-      return 4;
-    case 'd':
-    case 'l':
-    case 'm':
-      return 8;
-    default:
-      return 0;
+  // Those of the language itself have a letter each.
+  constexpr std::string_view kLetters[] = {"", "abch", "st", "", "fij", "", "", "", "dlm"};
+  for (size_t size = 1; size < std::size(kLetters) && !mangled.empty(); ++size) {
+    if (kLetters[size].find(mangled.front()) != std::string_view::npos) return size;
   }
+  return 0;
 }
 
 struct Element {

@@ -15,56 +15,21 @@
 
 namespace frugal::sim {
 
+using Result = cudaError_t;
 // Unless kSuccess, what cudaGetLastError will say to this thread.
-cudaError_t Return(Error error);
+Result ToResult(Error error);
 
-// Calls `body` with the machine and the calling thread's context. In this and the next, `function` is the exported
-// function that calls.
-template <typename Body>
-cudaError_t InCurrentContext(Body body, const char* function = __builtin_FUNCTION()) {
-  Machine& machine = TheMachine();
-  if (!machine.HasGpu(ThisThread().gpu)) return Return(machine.NoGpuError());
-  Context* context = nullptr;
-  if (const Error error = BindCurrentContext(function, &context); error != Error::kSuccess) return Return(error);
-  machine.gpu(context->gpu()).Use();
-  return Return(body(machine, *context));
-}
+struct InLibrary {};
+inline Error ContextOfCall(const char* function, Context** context) { return BindCurrentContext(function, context); }
 
-// The same with the GPU of that context.
-template <typename Body>
-cudaError_t OnCurrentGpu(Body body, const char* function = __builtin_FUNCTION()) {
-  return InCurrentContext([&](Machine& machine, Context& context) { return body(machine, context.gpu()); }, function);
-}
-
-// As OnCurrentGpu, for calls that a stream capture forbids.
-template <typename Body>
-cudaError_t OutsideCapture(Body body, const char* function = __builtin_FUNCTION()) {
-  return OnCurrentGpu(
-      [&](Machine& machine, int gpu) -> Error {
-        RETURN_IF_ERROR(machine.streams().captures().CheckForbidden());
-        return body(machine, gpu);
-      },
-      function);
-}
-
-// Calls `body` with the machine and the stream.
-template <typename Body>
-cudaError_t OnStream(cudaStream_t handle, Body body, const char* function = __builtin_FUNCTION()) {
-  return InCurrentContext(
-      [&](Machine& machine, Context& context) -> Error {
-        Stream* stream = nullptr;
-        const Error error = FindStream(handle, context, function, &stream);
-        return error == Error::kSuccess ? body(machine, *stream) : error;
-      },
-      function);
-}
+#include "cuda/simulated/exports/in_context.inc"
 
 // Calls `body` with the machine and a GPU that need not be the thread's.
 template <typename Body>
 cudaError_t OnGpu(int gpu, Body body) {
   Machine& machine = TheMachine();
-  if (!machine.HasGpu(gpu)) return Return(machine.gpu_count() == 0 ? machine.NoGpuError() : Error::kInvalidDevice);
-  return Return(body(machine, machine.gpu(gpu)));
+  if (!machine.HasGpu(gpu)) return ToResult(machine.gpu_count() == 0 ? machine.NoGpuError() : Error::kInvalidDevice);
+  return ToResult(body(machine, machine.gpu(gpu)));
 }
 
 }  // namespace frugal::sim

@@ -12,10 +12,7 @@ extern "C" {
 
 static_assert(CUDART_VERSION / 1000 == 13);
 
-cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = 13000;
-  return cudaSuccess;
-}
+cudaError_t cudaRuntimeGetVersion(int* version) { return ToResult(Give(version, 13000)); }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return OnGpu(device, [&](Machine& machine, Gpu& gpu) {

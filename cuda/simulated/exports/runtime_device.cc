@@ -14,12 +14,12 @@ extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = TheMachine().gpu_count();
-  return Return(*count > 0 ? Error::kSuccess : TheMachine().NoGpuError());
+  return ToResult(*count > 0 ? Error::kSuccess : TheMachine().NoGpuError());
 }
 
 cudaError_t cudaGetDevice(int* device) {
   *device = ThisThread().gpu;
-  return Return(TheMachine().gpu_count() > 0 ? Error::kSuccess : TheMachine().NoGpuError());
+  return ToResult(TheMachine().gpu_count() > 0 ? Error::kSuccess : TheMachine().NoGpuError());
 }
 
 cudaError_t cudaSetDevice(int device) {
@@ -39,10 +39,7 @@ cudaError_t cudaInitDevice(int device, unsigned, unsigned) {
 
 cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
 
-cudaError_t cudaGetDeviceFlags(unsigned* flags) {
-  *flags = 0;
-  return cudaSuccess;
-}
+cudaError_t cudaGetDeviceFlags(unsigned* flags) { return ToResult(Give(flags, 0)); }
 
 cudaError_t cudaDeviceSynchronize() {
   return OnCurrentGpu([](Machine& machine, int gpu) { return machine.streams().of(gpu).Synchronize(); });
@@ -50,8 +47,7 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   return OnGpu(device, [&](Machine& machine, Gpu& gpu) {
-    *value = attribute == cudaDevAttrPciBusId ? PciBus(gpu) : DeviceAttribute(attribute, machine);
-    return Error::kSuccess;
+    return Give(value, attribute == cudaDevAttrPciBusId ? PciBus(gpu) : DeviceAttribute(attribute, machine));
   });
 }
 
@@ -69,14 +65,11 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 // A real driver, too, is as new as the newest program it serves, and says so to older ones.
-cudaError_t cudaDriverGetVersion(int* version) {
-  *version = kDriverVersion;
-  return cudaSuccess;
-}
+cudaError_t cudaDriverGetVersion(int* version) { return ToResult(Give(version, kDriverVersion)); }
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned cuda_version,
                                              unsigned long long, cudaDriverEntryPointQueryResult* result) {
-  if (name == nullptr || function == nullptr) return Return(Error::kInvalidValue);
+  if (name == nullptr || function == nullptr) return ToResult(Error::kInvalidValue);
   *function = FindDriverEntryPoint(name, static_cast<int>(cuda_version));
   const bool found = *function != nullptr;
   if (result != nullptr) *result = found ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
@@ -89,13 +82,6 @@ cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned 
 }
 
 // --- Peers.
-
-cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
-  const Machine& machine = TheMachine();
-  if (!machine.HasGpu(device) || !machine.HasGpu(peer)) return Return(Error::kInvalidDevice);
-  *can = device != peer;
-  return cudaSuccess;
-}
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
   return OnCurrentGpu([&](Machine& machine, int gpu) {

@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "cuda/simulated/exports/error_text.h"
 #include "cuda/simulated/exports/runtime.h"
 
 namespace frugal::sim {
@@ -14,7 +13,7 @@ thread_local cudaError_t last_error = cudaSuccess;
 
 }  // namespace
 
-cudaError_t Return(Error error) {
+cudaError_t ToResult(Error error) {
   const auto result = static_cast<cudaError_t>(error);
   if (result != cudaSuccess) last_error = result;
   return result;
@@ -24,5 +23,9 @@ cudaError_t Return(Error error) {
 
 cudaError_t cudaGetLastError() { return std::exchange(frugal::sim::last_error, cudaSuccess); }
 cudaError_t cudaPeekAtLastError() { return frugal::sim::last_error; }
-const char* cudaGetErrorString(cudaError_t error) { return frugal::sim::RuntimeErrorText(error).text; }
-const char* cudaGetErrorName(cudaError_t error) { return frugal::sim::RuntimeErrorText(error).name; }
+const char* cudaGetErrorString(cudaError_t error) {
+  return frugal::sim::TextOf(static_cast<frugal::sim::Error>(error)).words;
+}
+const char* cudaGetErrorName(cudaError_t error) {
+  return frugal::sim::TextOf(static_cast<frugal::sim::Error>(error)).runtime_name;
+}

@@ -46,7 +46,7 @@ cudaError_t cudaIpcCloseMemHandle(void* pointer) {
 // by the other process.
 cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
   const Error error = CheckEvent(event, __func__);
-  if (error != Error::kSuccess) return Return(error);
+  if (error != Error::kSuccess) return ToResult(error);
   return OnCurrentGpu([&](Machine& machine, int) -> Error {
     Nanoseconds time{0};
     auto* shared = reinterpret_cast<Event*>(event);

@@ -100,15 +100,13 @@ void __cudaRegisterFunction(void** module, const char* host, char*, const char* 
 // --- A kernel stands for its address on the host.
 
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
-  *kernel = static_cast<cudaKernel_t>(const_cast<void*>(host));
-  return cudaSuccess;
+  return ToResult(Give(kernel, static_cast<cudaKernel_t>(const_cast<void*>(host))));
 }
 
 cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* host) { return __cudaGetKernel(kernel, host); }
 
 cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* host) {
-  *function = static_cast<cudaFunction_t>(const_cast<void*>(host));
-  return cudaSuccess;
+  return ToResult(Give(function, static_cast<cudaFunction_t>(const_cast<void*>(host))));
 }
 
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
@@ -116,13 +114,11 @@ cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSucc
 cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t, cudaFuncAttribute, int, int) { return cudaSuccess; }
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int, size_t) {
-  *blocks = 2;
-  return cudaSuccess;
+  return ToResult(Give(blocks, 2));
 }
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int, size_t, unsigned) {
-  *blocks = 2;
-  return cudaSuccess;
+  return ToResult(Give(blocks, 2));
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {

@@ -72,10 +72,7 @@ Error AllocateFromPool(Machine& machine, int gpu, size_t size, void** pointer) {
 }
 
 cudaError_t GivePool(cudaMemPool_t* pool, int device) {
-  return OnGpu(device, [&](Machine&, Gpu&) {
-    *pool = PoolOf(device);
-    return Error::kSuccess;
-  });
+  return OnGpu(device, [&](Machine&, Gpu&) { return Give(pool, PoolOf(device)); });
 }
 
 }  // namespace
@@ -178,10 +175,7 @@ cudaError_t cudaHostUnregister(void* pointer) {
   return OnCurrentGpu([&](Machine& machine, int) { return machine.host_memory().Unregister(pointer); });
 }
 
-cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
-  *device = host;
-  return cudaSuccess;
-}
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) { return ToResult(Give(device, host)); }
 
 // --- Pointers.
 

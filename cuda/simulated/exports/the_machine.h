@@ -25,6 +25,13 @@ inline Bytes ToBytes(size_t size) {
   return Bytes(static_cast<int64_t>(size < kTooLarge ? size : kTooLarge));
 }
 
+// For a function that has only this to answer.
+template <typename Into, typename Value>
+Error Give(Into* into, Value value) {
+  *into = value;
+  return Error::kSuccess;
+}
+
 }  // namespace frugal::sim
 
 #endif  // FRUGAL_CUDA_SIMULATED_EXPORTS_THE_MACHINE_H_

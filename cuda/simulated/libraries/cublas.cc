@@ -8,13 +8,7 @@ namespace frugal::sim {
 namespace {
 
 // cublasStatus_t
-constexpr Library kLibrary{
-    .success = {0, "CUBLAS_STATUS_SUCCESS"},
-    .not_initialized = {1, "CUBLAS_STATUS_NOT_INITIALIZED"},
-    .invalid_value = {7, "CUBLAS_STATUS_INVALID_VALUE"},
-    .execution_failed = {13, "CUBLAS_STATUS_EXECUTION_FAILED"},
-    .not_supported = {15, "CUBLAS_STATUS_NOT_SUPPORTED"},
-};
+LIBRARY("CUBLAS_STATUS_", 1, 7, 13, 15);
 
 }  // namespace
 

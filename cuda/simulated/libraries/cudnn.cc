@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 #include "cuda/simulated/libraries/cudnn_objects.h"
 
@@ -20,23 +21,10 @@ struct Opaque {};
 }  // namespace
 
 size_t ElementBytes(int data_type) {
-  switch (data_type) {
-    case 1:   // CUDNN_DATA_DOUBLE
-    case 10:  // CUDNN_DATA_INT64
-    case 20:  // CUDNN_DATA_COMPLEX_FP32
-      return 8;
-    case 21:  // CUDNN_DATA_COMPLEX_FP64
-      return 16;
-    case 0:   // CUDNN_DATA_FLOAT
-    case 4:   // CUDNN_DATA_INT32
-    case 19:  // CUDNN_DATA_UINT32
-      return 4;
-    case 2:  // CUDNN_DATA_HALF
-    case 9:  // CUDNN_DATA_BFLOAT16
-      return 2;
-    default:
-      return 1;
-  }
+  // By cudnnDataType_t: FLOAT, DOUBLE, HALF, INT8, INT32, four of 8 bits, BFLOAT16, INT64, eight of 8 bits, UINT32,
+  // COMPLEX_FP32 and COMPLEX_FP64.
+  constexpr size_t kBytes[] = {4, 8, 2, 1, 4, 1, 1, 1, 1, 2, 8, 1, 1, 1, 1, 1, 1, 1, 1, 4, 8, 16};
+  return data_type >= 0 && data_type < static_cast<int>(std::size(kBytes)) ? kBytes[data_type] : 1;
 }
 
 OBJECT(Handle, cudnnCreate, cudnnDestroy)
@@ -108,27 +96,16 @@ FRUGAL_STAND_IN int cudnnGetFilterNdDescriptor(const TensorDescriptor* descripto
 }
 
 // Batch normalisation and dropout keep no memory of their own here.
-FRUGAL_STAND_IN int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
-    Handle*, int /*mode*/, int /*fused*/, const TensorDescriptor* /*x*/, const TensorDescriptor* /*z*/,
-    const TensorDescriptor* /*y*/, const TensorDescriptor* /*statistics*/, const Opaque* /*activation*/,
-    size_t* bytes) {
-  return kLibrary.Give(size_t{0}, bytes);
-}
-
-FRUGAL_STAND_IN int cudnnGetBatchNormalizationBackwardExWorkspaceSize(
-    Handle*, int /*mode*/, int /*fused*/, const TensorDescriptor* /*x*/, const TensorDescriptor* /*y*/,
-    const TensorDescriptor* /*dy*/, const TensorDescriptor* /*dz*/, const TensorDescriptor* /*dx*/,
-    const TensorDescriptor* /*statistics*/, const Opaque* /*activation*/, size_t* bytes) {
-  return kLibrary.Give(size_t{0}, bytes);
-}
-
-FRUGAL_STAND_IN int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(Handle*, int /*mode*/, int /*fused*/,
-                                                                         const Opaque* /*activation*/,
-                                                                         const TensorDescriptor* /*x*/, size_t* bytes) {
-  return kLibrary.Give(size_t{0}, bytes);
-}
-
-FRUGAL_STAND_IN int cudnnDropoutGetStatesSize(Handle*, size_t* bytes) { return kLibrary.Give(size_t{0}, bytes); }
+WORKSPACE(size_t{0}, cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize, Handle*, int /*mode*/, int /*fused*/,
+          const TensorDescriptor* /*x*/, const TensorDescriptor* /*z*/, const TensorDescriptor* /*y*/,
+          const TensorDescriptor* /*statistics*/, const Opaque* /*activation*/)
+WORKSPACE(size_t{0}, cudnnGetBatchNormalizationBackwardExWorkspaceSize, Handle*, int /*mode*/, int /*fused*/,
+          const TensorDescriptor* /*x*/, const TensorDescriptor* /*y*/, const TensorDescriptor* /*dy*/,
+          const TensorDescriptor* /*dz*/, const TensorDescriptor* /*dx*/, const TensorDescriptor* /*statistics*/,
+          const Opaque* /*activation*/)
+WORKSPACE(size_t{0}, cudnnGetBatchNormalizationTrainingExReserveSpaceSize, Handle*, int /*mode*/, int /*fused*/,
+          const Opaque* /*activation*/, const TensorDescriptor* /*x*/)
+WORKSPACE(size_t{0}, cudnnDropoutGetStatesSize, Handle*)
 
 #include "cuda/simulated/libraries/cudnn_functions.inc"
 

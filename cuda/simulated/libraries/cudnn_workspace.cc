@@ -1,7 +1,5 @@
 #include "cuda/simulated/libraries/cudnn_workspace.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdlib>
 
@@ -77,11 +75,8 @@ size_t ModelledWorkspace(const Convolution& convolution, const WorkspaceGpu& gpu
 size_t AskedWorkspace(size_t (*model)(const WorkspaceGpu& gpu, const void* of), const void* of) {
   static const char* const given = std::getenv("FRUGAL_SIM_CUDNN_WORKSPACE");
   if (given != nullptr) return static_cast<size_t>(std::strtoull(given, nullptr, 10));
-  using DescribeFunction = int (*)(int* capability, int* multiprocessors);
-  static const auto describe =
-      reinterpret_cast<DescribeFunction>(dlsym(RTLD_DEFAULT, "frugal_sim_modelled_workspaces"));
   WorkspaceGpu gpu;
-  if (describe == nullptr || describe(&gpu.capability, &gpu.multiprocessors) == 0) return 0;
+  if (Ask<"frugal_sim_modelled_workspaces">(&gpu.capability, &gpu.multiprocessors) <= 0) return 0;
   return model(gpu, of);
 }
 

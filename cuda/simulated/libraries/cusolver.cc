@@ -13,13 +13,7 @@ namespace frugal::sim {
 namespace {
 
 // cusolverStatus_t
-constexpr Library kLibrary{
-    .success = {0, "CUSOLVER_STATUS_SUCCESS"},
-    .not_initialized = {1, "CUSOLVER_STATUS_NOT_INITIALIZED"},
-    .invalid_value = {3, "CUSOLVER_STATUS_INVALID_VALUE"},
-    .execution_failed = {6, "CUSOLVER_STATUS_EXECUTION_FAILED"},
-    .not_supported = {9, "CUSOLVER_STATUS_NOT_SUPPORTED"},
-};
+LIBRARY("CUSOLVER_STATUS_", 1, 3, 6, 9);
 
 // A descriptor that is filled in and never read here.
 struct Opaque {};
@@ -98,13 +92,9 @@ FRUGAL_STAND_IN int cusolverGetVersion(int* version) {
 #define TYPE S
 #define ELEMENT float
 #include "cuda/simulated/libraries/cusolver_typed.inc"
-#undef ELEMENT
-#undef TYPE
 #define TYPE D
 #define ELEMENT double
 #include "cuda/simulated/libraries/cusolver_typed.inc"
-#undef ELEMENT
-#undef TYPE
 #undef ORGQR
 #undef ORMQR
 #undef SYEVD
@@ -116,13 +106,9 @@ FRUGAL_STAND_IN int cusolverGetVersion(int* version) {
 #define TYPE C
 #define ELEMENT std::complex<float>
 #include "cuda/simulated/libraries/cusolver_typed.inc"
-#undef ELEMENT
-#undef TYPE
 #define TYPE Z
 #define ELEMENT std::complex<double>
 #include "cuda/simulated/libraries/cusolver_typed.inc"
-#undef ELEMENT
-#undef TYPE
 
 // --- The 64-bit routines, of any number type.
 

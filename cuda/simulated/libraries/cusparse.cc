@@ -12,13 +12,7 @@ namespace frugal::sim {
 namespace {
 
 // cusparseStatus_t
-constexpr Library kLibrary{
-    .success = {0, "CUSPARSE_STATUS_SUCCESS"},
-    .not_initialized = {1, "CUSPARSE_STATUS_NOT_INITIALIZED"},
-    .invalid_value = {3, "CUSPARSE_STATUS_INVALID_VALUE"},
-    .execution_failed = {6, "CUSPARSE_STATUS_EXECUTION_FAILED"},
-    .not_supported = {10, "CUSPARSE_STATUS_NOT_SUPPORTED"},
-};
+LIBRARY("CUSPARSE_STATUS_", 1, 3, 6, 10);
 
 // Of a routine that asks its caller for any: real ones want some bytes for each row, or for each entry, of what they
 // take. A round figure.
@@ -80,32 +74,18 @@ OBJECT(Opaque, cusparseSpSV_createDescr, cusparseSpSV_destroyDescr)
 
 // --- How much workspace a routine wants.
 
-FRUGAL_STAND_IN int cusparseSpMM_bufferSize(Handle*, int, int, const void*, const SparseMatrix*, const Opaque*,
-                                            const void*, const Opaque*, int, int, size_t* bytes) {
-  return kLibrary.Give(kWorkspaceBytes, bytes);
-}
-FRUGAL_STAND_IN int cusparseSpMV_bufferSize(Handle*, int, const void*, const SparseMatrix*, const Opaque*, const void*,
-                                            const Opaque*, int, int, size_t* bytes) {
-  return kLibrary.Give(kWorkspaceBytes, bytes);
-}
-FRUGAL_STAND_IN int cusparseSDDMM_bufferSize(Handle*, int, int, const void*, const Opaque*, const Opaque*, const void*,
-                                             const SparseMatrix*, int, int, size_t* bytes) {
-  return kLibrary.Give(kWorkspaceBytes, bytes);
-}
-FRUGAL_STAND_IN int cusparseSpSM_bufferSize(Handle*, int, int, const void*, const SparseMatrix*, const Opaque*,
-                                            const Opaque*, int, int, Opaque*, size_t* bytes) {
-  return kLibrary.Give(kWorkspaceBytes, bytes);
-}
-FRUGAL_STAND_IN int cusparseSpSV_bufferSize(Handle*, int, const void*, const SparseMatrix*, const Opaque*,
-                                            const Opaque*, int, int, Opaque*, size_t* bytes) {
-  return kLibrary.Give(kWorkspaceBytes, bytes);
-}
-FRUGAL_STAND_IN int cusparseXcoosort_bufferSizeExt(Handle*, int, int, int, const int*, const int*, size_t* bytes) {
-  return kLibrary.Give(kWorkspaceBytes, bytes);
-}
-FRUGAL_STAND_IN int cusparseXcsrsort_bufferSizeExt(Handle*, int, int, int, const int*, const int*, size_t* bytes) {
-  return kLibrary.Give(kWorkspaceBytes, bytes);
-}
+WORKSPACE(kWorkspaceBytes, cusparseSpMM_bufferSize, Handle*, int, int, const void*, const SparseMatrix*, const Opaque*,
+          const void*, const Opaque*, int, int)
+WORKSPACE(kWorkspaceBytes, cusparseSpMV_bufferSize, Handle*, int, const void*, const SparseMatrix*, const Opaque*,
+          const void*, const Opaque*, int, int)
+WORKSPACE(kWorkspaceBytes, cusparseSDDMM_bufferSize, Handle*, int, int, const void*, const Opaque*, const Opaque*,
+          const void*, const SparseMatrix*, int, int)
+WORKSPACE(kWorkspaceBytes, cusparseSpSM_bufferSize, Handle*, int, int, const void*, const SparseMatrix*, const Opaque*,
+          const Opaque*, int, int, Opaque*)
+WORKSPACE(kWorkspaceBytes, cusparseSpSV_bufferSize, Handle*, int, const void*, const SparseMatrix*, const Opaque*,
+          const Opaque*, int, int, Opaque*)
+WORKSPACE(kWorkspaceBytes, cusparseXcoosort_bufferSizeExt, Handle*, int, int, int, const int*, const int*)
+WORKSPACE(kWorkspaceBytes, cusparseXcsrsort_bufferSizeExt, Handle*, int, int, int, const int*, const int*)
 
 // --- Products with dense matrices.
 

@@ -14,7 +14,6 @@
 #include "cuda/simulated/libraries/nccl_call.h"
 #include "cuda/simulated/libraries/nccl_communicator.h"
 #include "cuda/simulated/libraries/nccl_gpu.h"
-#include "cuda/simulated/libraries/nccl_group.h"
 #include "cuda/simulated/libraries/nccl_host.h"
 #include "cuda/simulated/libraries/nccl_reduction.h"
 #include "cuda/simulated/libraries/nccl_types.h"
@@ -138,7 +137,7 @@ FRUGAL_STAND_IN int ncclGetVersion(int* version) {
 FRUGAL_STAND_IN int ncclGetUniqueId(UniqueId* id) {
   if (id == nullptr) return kInvalidArgument;
   Exchange::RemoveAbandoned();
-  PutName(nccl::NewName(), id);
+  PutName(Exchange::NewName(), id);
   return kSuccess;
 }
 
@@ -158,7 +157,7 @@ FRUGAL_STAND_IN int ncclCommInitRankScalable(Handle* handle, int size, int rank,
 
 FRUGAL_STAND_IN int ncclCommInitAll(Handle* handles, int size, const int* gpus) {
   if (handles == nullptr || size < 1) return Invalid("ncclCommInitAll", "there is no rank");
-  const std::string name = nccl::NewName();
+  const std::string name = Exchange::NewName();
   Group& group = Group::OfThisThread();
   group.Start();
   Result result = kSuccess;
@@ -290,7 +289,7 @@ FRUGAL_STAND_IN int ncclGroupStart() {
 FRUGAL_STAND_IN int ncclGroupEnd() { return Group::OfThisThread().End(); }
 FRUGAL_STAND_IN int ncclGroupSimulateEnd(nccl::SimulationInfo* info) {
   if (info != nullptr) info->estimated_time = 0;
-  return Group::OfThisThread().EndWithoutRunning();
+  return Group::OfThisThread().End(/*runs=*/false);
 }
 
 // --- Operators of a program's own.

@@ -23,15 +23,13 @@ int FromEnvironment(const char* name, const char* older_name, int otherwise) {
   return static_cast<int>(FromEnvironment(name, FromEnvironment(older_name, otherwise)));
 }
 
-bool HasNvlink(int major, int minor) { return minor == 0 && (major == 7 || major == 8 || major == 9 || major == 10); }
-
 }  // namespace
 
 BufferSettings BufferSettings::For(int major, int minor, const Config* config) {
   constexpr int kWithNvlink = 24;
   constexpr int kOfPeerWithNvlink = 32;
   constexpr int kWithout = 2;
-  const bool nvlink = HasNvlink(major, minor);
+  const bool nvlink = minor == 0 && major >= 7 && major <= 10;
   const auto of_config = [&](int Config::*field, int otherwise) {
     const bool has = config != nullptr && config->size >= sizeof(Config) && config->*field != Config::kUndefined;
     return has ? config->*field : otherwise;
@@ -53,48 +51,27 @@ BufferSettings BufferSettings::For(int major, int minor, const Config* config) {
   return settings;
 }
 
-int64_t BufferSettings::receiving() const {
-  return (simple + low_latency + low_latency_128 + kPiece - 1) / kPiece * kPiece;
-}
-
 Buffers::~Buffers() {
   if (taken_ > 0) (void)TakeForDriver(gpu_, -taken_);
 }
 
-bool Buffers::ConnectRings() {
+bool Buffers::Connect(Connection connection, int peer) {
   const std::lock_guard lock(mutex_);
-  if (has_rings_) return true;
+  if (connected_.contains({connection, peer})) return true;
   // Each ring has one GPU before this one and one behind it.
-  if (!Take(settings_.channels * (settings_.receiving() + settings_.sending()))) return false;
-  has_rings_ = true;
-  return true;
-}
-
-bool Buffers::ConnectToSendTo(int peer) {
-  const std::lock_guard lock(mutex_);
-  if (sends_to_.contains(peer)) return true;
-  if (!Take(settings_.channels_of_peer * settings_.sending())) return false;
-  sends_to_.insert(peer);
-  return true;
-}
-
-bool Buffers::ConnectToReceiveFrom(int peer) {
-  const std::lock_guard lock(mutex_);
-  if (receives_from_.contains(peer)) return true;
-  if (!Take(settings_.channels_of_peer * settings_.receiving())) return false;
-  receives_from_.insert(peer);
+  const int64_t size = connection == Connection::kSendTo ? settings_.channels_of_peer * settings_.sending()
+                       : connection == Connection::kReceiveFrom
+                           ? settings_.channels_of_peer * settings_.receiving()
+                           : settings_.channels * (settings_.receiving() + settings_.sending());
+  if (!TakeForDriver(gpu_, size)) return false;
+  connected_.emplace(connection, peer);
+  taken_ += size;
   return true;
 }
 
 int64_t Buffers::taken() const {
   const std::lock_guard lock(mutex_);
   return taken_;
-}
-
-bool Buffers::Take(int64_t size) {
-  if (!TakeForDriver(gpu_, size)) return false;
-  taken_ += size;
-  return true;
 }
 
 }  // namespace frugal::sim::nccl

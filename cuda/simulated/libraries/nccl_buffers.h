@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "cuda/simulated/libraries/nccl_types.h"
 
@@ -29,7 +30,8 @@ struct BufferSettings {
   // others 2 and 2. The environment and `config`, which may be null, change that as NCCL documents it.
   static BufferSettings For(int major, int minor, const Config* config);
 
-  int64_t receiving() const;
+  // What a connection takes of the receiver's GPU, and of the sender's.
+  int64_t receiving() const { return (simple + low_latency + low_latency_128 + kPiece - 1) / kPiece * kPiece; }
   int64_t sending() const { return kPiece; }
 };
 
@@ -37,27 +39,24 @@ struct BufferSettings {
 // back when it goes. Thread-safe.
 class Buffers {
  public:
+  // The rings of collectives of more than one rank, or one direction of a pair.
+  enum class Connection { kRings, kSendTo, kReceiveFrom };
+
   Buffers(int gpu, const BufferSettings& settings) : gpu_(gpu), settings_(settings) {}
   ~Buffers();
   Buffers(const Buffers&) = delete;
   Buffers& operator=(const Buffers&) = delete;
 
-  // The rings of collectives, of more than one rank. False if the GPU has no room for them; likewise below.
-  bool ConnectRings();
-  bool ConnectToSendTo(int peer);
-  bool ConnectToReceiveFrom(int peer);
+  // False if the GPU has no room for it. `peer` is the other one of a pair.
+  bool Connect(Connection connection, int peer = 0);
 
   int64_t taken() const;
 
  private:
-  bool Take(int64_t size);
-
   const int gpu_;
   const BufferSettings settings_;
   mutable std::mutex mutex_;
-  bool has_rings_ = false;
-  std::set<int> sends_to_;
-  std::set<int> receives_from_;
+  std::set<std::pair<Connection, int>> connected_;
   int64_t taken_ = 0;
 };
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "cuda/simulated/libraries/nccl_exchange.h"
+#include "cuda/simulated/libraries/nccl_gpu.h"
 
 namespace frugal::sim::nccl {
 namespace {
@@ -47,9 +48,11 @@ constexpr Shape kShapes[] = {
 
 const Shape& ShapeOf(Call::Kind kind) { return kShapes[static_cast<size_t>(kind)]; }
 
-// A call that goes on step by step, and never waits: a thread that has several takes turns. A rank that gives posts its
-// parts one after the other, each in pieces of a message; one that has nothing to give posts an empty message, so that
-// others see what it calls. A rank that takes does so round by round: the next piece of its part from each rank.
+// A call that goes on step by step, and never waits: a thread that has several takes turns. Each rank's part is cut
+// into pieces of a message. In a collective all ranks go through the same rounds, one for each piece of each part. A
+// rank that gives posts a message in each; one that does not posts an empty one for all of them, so that others see
+// what it calls. In the rounds of its own part a rank reads the message of each rank that gives, and in the first
+// anyway its label.
 class Transfer {
  public:
   // Transfers of one lane go one after the other, in the order of their calls.
@@ -59,7 +62,7 @@ class Transfer {
 
   // Does what can be done without another rank; whether that was anything.
   bool Advance();
-  bool IsDone() const { return has_begun_ && posted_ == messages_ && round_ == rounds_; }
+  bool IsDone() const { return posted_ == posts_ && round_ == rounds_; }
   // It cannot go on before that rank does something.
   bool WaitsFor(int rank) const;
   Lane lane() const {
@@ -75,20 +78,22 @@ class Transfer {
  private:
   struct Source {
     int rank = 0;
-    bool is_taken = false;         // In this round.
+    bool is_read = false;          // In this round.
     std::vector<char> piece = {};  // To be reduced.
   };
 
   Exchange& exchange() const { return communicator_->exchange(); }
   Track track() const { return call_.IsOfPair() ? Track::kOfPair : Track::kOfAll; }
-  // All that a rank posts.
-  uint64_t MessagesOf(int rank) const {
-    return call_.Gives(rank) ? (call_.GivesParts() ? exchange().size() : 1) * pieces_ : 1;
-  }
-  // The first message of what `reader` takes.
-  uint64_t MessageFor(int reader) const { return call_.GivesParts() ? reader * pieces_ : 0; }
-  size_t SizeOfPiece(uint64_t piece) const {
-    return std::min(Exchange::kPiece, call_.bytes() - piece * Exchange::kPiece);
+  size_t OffsetOf(uint64_t round) const { return round % pieces_ * Exchange::kPiece; }
+  size_t SizeOf(uint64_t round) const { return std::min(Exchange::kPiece, call_.bytes() - OffsetOf(round)); }
+  // In this round it reads from others.
+  bool Reads() const { return round_ == 0 || IsForThisRank(); }
+  // In this round this rank's part is given.
+  bool IsForThisRank() const { return !call_.GivesParts() || round_ / pieces_ == static_cast<uint64_t>(own_); }
+  // What this rank gives in that round.
+  const char* GivenIn(uint64_t round) const {
+    const size_t part = call_.GivesParts() ? round / pieces_ * call_.bytes() : 0;
+    return static_cast<const char*>(call_.send) + part + OffsetOf(round);
   }
   Exchange::Label LabelOf(int rank) const {
     // Both of a pair call it by one name.
@@ -96,24 +101,23 @@ class Transfer {
     return {static_cast<uint64_t>(kind), call_.IsOfPair() || call_.Gives(rank) ? call_.bytes() : 0};
   }
 
-  // Passes over others' messages that come before those which this rank takes, or after them.
-  void SkipOthersParts(bool after);
   bool PostNext();
-  bool TakeRound();
-  // What it gives for this round.
-  bool TakeFrom(Source& source);
+  // Whether anything was read, or the round is over.
+  bool ReadRound();
+  // What it gives in this round.
+  bool ReadFrom(Source& source);
   // Whether the step was made; fails with one that cannot be.
   bool Check(Exchange::Step step, int rank, const Exchange::Label& label);
 
   const Call call_;
   const std::shared_ptr<Communicator> communicator_;
+  const int own_;
   const uint64_t pieces_;  // Of a part.
-  uint64_t messages_ = 0;
+  uint64_t posts_ = 0;
   uint64_t posted_ = 0;
   uint64_t rounds_ = 0;
   uint64_t round_ = 0;
   std::vector<Source> sources_;  // In the order of ranks.
-  bool has_begun_ = false;
   Result result_ = kSuccess;
   std::string problem_;
 };
@@ -121,105 +125,86 @@ class Transfer {
 Transfer::Transfer(const Call& call, std::shared_ptr<Communicator> communicator)
     : call_(call),
       communicator_(std::move(communicator)),
+      own_(communicator_->rank()),
       pieces_(std::max<uint64_t>(1, (call.bytes() + Exchange::kPiece - 1) / Exchange::kPiece)) {
-  const int own = exchange().rank();
   if (call_.IsOfPair()) {
-    if (call_.kind == Call::Kind::kSend) messages_ = pieces_;
+    (call_.kind == Call::Kind::kSend ? posts_ : rounds_) = pieces_;
     if (call_.kind == Call::Kind::kReceive) sources_.push_back({.rank = call_.peer});
-  } else {
-    if (exchange().size() > 1) messages_ = MessagesOf(own);
-    for (int rank = 0; rank < exchange().size() && call_.Takes(own); ++rank) {
-      if (call_.Gives(rank)) sources_.push_back({.rank = rank});
-    }
+    return;
   }
-  rounds_ = sources_.empty() ? 0 : pieces_;
+  rounds_ = pieces_ * static_cast<uint64_t>(call_.GivesParts() ? exchange().size() : 1);
+  if (exchange().size() > 1) posts_ = rounds_;
+  for (int rank = 0; rank < exchange().size() && call_.Takes(own_); ++rank) {
+    if (call_.Gives(rank)) sources_.push_back({.rank = rank});
+  }
 }
 
 bool Transfer::Advance() {
-  if (result_ != kSuccess || IsDone()) return false;
-  if (!has_begun_) SkipOthersParts(/*after=*/false);
-  bool moved = !has_begun_;
-  has_begun_ = true;
-  while (posted_ < messages_ && PostNext()) moved = true;
-  while (round_ < rounds_ && result_ == kSuccess && TakeRound()) moved = true;
+  bool moved = false;
+  while (posted_ < posts_ && result_ == kSuccess && PostNext()) moved = true;
+  while (round_ < rounds_ && result_ == kSuccess && ReadRound()) moved = true;
   return moved;
 }
 
-void Transfer::SkipOthersParts(bool after) {
-  const int own = exchange().rank();
-  for (int rank = 0; rank < exchange().size() && !call_.IsOfPair(); ++rank) {
-    if (rank == own) continue;
-    const bool is_source = call_.Takes(own) && call_.Gives(rank);
-    const uint64_t before = is_source ? MessageFor(own) : MessagesOf(rank);
-    const uint64_t behind = is_source ? MessagesOf(rank) - before - pieces_ : 0;
-    exchange().Skip(rank, track(), after ? behind : before);
-  }
-}
-
 bool Transfer::PostNext() {
-  const int own = exchange().rank();
-  const int reader = call_.IsOfPair() ? call_.peer : Exchange::kEverybody;
-  const uint64_t piece = posted_ % pieces_;
-  const size_t from = posted_ / pieces_ * call_.bytes() + piece * Exchange::kPiece;
-  const size_t size = call_.Gives(own) ? SizeOfPiece(piece) : 0;
-  const char* const data = static_cast<const char*>(call_.send) + from;
+  const size_t size = call_.Gives(own_) ? SizeOf(posted_) : 0;
+  const char* data = GivenIn(posted_);
   std::vector<char> scaled;
   if (call_.Reduces() && call_.reduction.factor != 1) {
     scaled.assign(data, data + size);
-    Scale(call_.reduction, scaled.data(), size / SizeOf(call_.type));
+    Scale(call_.reduction, scaled.data(), size / nccl::SizeOf(call_.type));
+    data = scaled.data();
   }
-  const Exchange::Label label = LabelOf(own);
-  const Step step = exchange().Post(reader, label, scaled.empty() ? data : scaled.data(), size);
-  if (!Check(step, own, label)) return false;
-  ++posted_;
+  const Exchange::Label label = LabelOf(own_);
+  const uint64_t messages = call_.IsOfPair() || call_.Gives(own_) ? 1 : posts_;
+  if (!Check(exchange().Post(track(), call_.peer, label, data, size, messages), own_, label)) return false;
+  posted_ += messages;
   return true;
 }
 
-bool Transfer::TakeRound() {
+bool Transfer::ReadRound() {
   // Where the result comes over what this rank gives, that has been posted.
-  const int own = exchange().rank();
-  if (messages_ > 0 && call_.Gives(own) && posted_ <= MessageFor(own) + round_) return false;
+  if (posts_ > 0 && posted_ <= round_) return false;
   bool moved = false;
   bool has_all = true;
   for (Source& source : sources_) {
-    if (source.is_taken) continue;
-    source.is_taken = TakeFrom(source);
+    if (source.is_read || !Reads()) continue;
+    source.is_read = ReadFrom(source);
     if (result_ != kSuccess) return moved;
-    moved |= source.is_taken;
-    has_all &= source.is_taken;
+    moved |= source.is_read;
+    has_all &= source.is_read;
   }
   if (!has_all) return moved;
-  if (call_.Reduces()) {
+  if (call_.Reduces() && IsForThisRank() && !sources_.empty()) {
     std::vector<const void*> pieces;
     for (const Source& source : sources_) pieces.push_back(source.piece.data());
-    char* const target = static_cast<char*>(call_.receive) + round_ * Exchange::kPiece;
-    Reduce(call_.reduction, pieces, target, SizeOfPiece(round_) / SizeOf(call_.type));
+    char* const target = static_cast<char*>(call_.receive) + OffsetOf(round_);
+    Reduce(call_.reduction, pieces, target, SizeOf(round_) / nccl::SizeOf(call_.type));
   }
-  for (Source& source : sources_) source.is_taken = false;
-  if (++round_ == rounds_) SkipOthersParts(/*after=*/true);
+  for (Source& source : sources_) source.is_read = false;
+  exchange().Pass(track(), call_.peer);
+  ++round_;
   return true;
 }
 
-bool Transfer::TakeFrom(Source& source) {
-  const int own = exchange().rank();
-  const size_t size = SizeOfPiece(round_);
-  const size_t offset = round_ * Exchange::kPiece;
+bool Transfer::ReadFrom(Source& source) {
+  const size_t size = IsForThisRank() ? SizeOf(round_) : 0;
   source.piece.resize(call_.Reduces() ? size : 0);
   const size_t place = call_.TakesParts() ? static_cast<size_t>(source.rank) * call_.bytes() : 0;
-  char* const target = call_.Reduces() ? source.piece.data() : static_cast<char*>(call_.receive) + place + offset;
-  if (source.rank == own && !call_.IsOfPair()) {
-    const size_t from = call_.GivesParts() ? static_cast<size_t>(own) * call_.bytes() : 0;
-    if (size > 0) std::memmove(target, static_cast<const char*>(call_.send) + from + offset, size);
-    if (call_.Reduces()) Scale(call_.reduction, target, size / SizeOf(call_.type));
+  char* const target =
+      call_.Reduces() ? source.piece.data() : static_cast<char*>(call_.receive) + place + OffsetOf(round_);
+  if (source.rank == own_ && !call_.IsOfPair()) {
+    if (size > 0) std::memmove(target, GivenIn(round_), size);
+    if (call_.Reduces()) Scale(call_.reduction, target, size / nccl::SizeOf(call_.type));
     return true;
   }
   Exchange::Label label = LabelOf(source.rank);
-  const Step step = exchange().Take(source.rank, track(), &label, target, size);
+  const Step step = exchange().Read(track(), source.rank, &label, target, size);
   return Check(step, source.rank, label);
 }
 
 bool Transfer::Check(Step step, int rank, const Exchange::Label& label) {
-  const std::string own = "rank " + std::to_string(exchange().rank());
+  const std::string own = "rank " + std::to_string(own_);
   const std::string other = "rank " + std::to_string(rank);
   if (step == Step::kRefusedBySystem) {
     result_ = kSystemError;
@@ -236,10 +221,10 @@ bool Transfer::Check(Step step, int rank, const Exchange::Label& label) {
 
 bool Transfer::WaitsFor(int rank) const {
   const bool is_reader = !call_.IsOfPair() || rank == call_.peer;
-  if (posted_ < messages_ && is_reader && exchange().IsFull(rank, track())) return true;
-  if (round_ == rounds_) return false;
+  if (posted_ < posts_ && is_reader && exchange().IsFull(track(), rank)) return true;
+  if (round_ == rounds_ || !Reads()) return false;
   return std::any_of(sources_.begin(), sources_.end(),
-                     [&](const Source& source) { return source.rank == rank && !source.is_taken; });
+                     [&](const Source& source) { return source.rank == rank && !source.is_read; });
 }
 
 // Where several exchanges may bring something new, and only one can be waited for.
@@ -328,6 +313,94 @@ Result MoveData(const std::vector<Call>& calls) {
     if (result != kSuccess) communicator->set_state(result);
   }
   return result;
+}
+
+// --- Groups.
+
+namespace {
+
+using Connection = Buffers::Connection;
+
+// What the call needs of its communicator's buffers; false if the GPU has no room for them.
+bool Connect(const Call& call, Communicator& communicator) {
+  Buffers& buffers = *communicator.buffers();
+  const int own = communicator.rank();
+  if (communicator.size() == 1 || (call.IsOfPair() && call.peer == own)) return true;
+  if (call.IsOfPair()) {
+    return buffers.Connect(call.kind == Call::Kind::kSend ? Connection::kSendTo : Connection::kReceiveFrom, call.peer);
+  }
+  if (!call.IsAmongPairs()) return buffers.Connect(Connection::kRings);
+  bool has_room = true;
+  for (int rank = 0; rank < communicator.size() && has_room; ++rank) {
+    has_room =
+        rank == own || (buffers.Connect(Connection::kSendTo, rank) && buffers.Connect(Connection::kReceiveFrom, rank));
+  }
+  return has_room;
+}
+
+// One kernel for all of a communicator's calls on a stream, and what they read and write.
+Result Launch(const std::vector<Call>& calls) {
+  std::set<std::pair<const Communicator*, Stream>> launched;
+  for (const Call& call : calls) {
+    const std::shared_ptr<Communicator> communicator = call.communicator.lock();
+    const OnGpu current(communicator->gpu());
+    if (launched.emplace(communicator.get(), call.stream).second && !LaunchKernel(call.stream)) {
+      return Explain(kUnhandledCudaError, "the simulated GPU refused a kernel of NCCL's");
+    }
+    const int rank = communicator->rank();
+    const int size = communicator->size();
+    DeclareAccess(call.stream, call.send, call.BytesGiven(rank, size), /*writes=*/false, call.name());
+    DeclareAccess(call.stream, call.receive, call.BytesTaken(rank, size), /*writes=*/true, call.name());
+  }
+  return kSuccess;
+}
+
+Result RunCalls(const std::vector<Call>& calls) {
+  std::vector<Call> moved;
+  for (const Call& call : calls) {
+    const std::shared_ptr<Communicator> communicator = call.communicator.lock();
+    if (!Connect(call, *communicator)) return Explain(kUnhandledCudaError, "Cuda failure 2 'out of memory'");
+    if (HasBacking() && (HasAllValues() || call.IsSmall(communicator->size()))) moved.push_back(call);
+  }
+  if (const Result result = Launch(calls); result != kSuccess) return result;
+  if (moved.empty()) return kSuccess;
+  const Stream stream = moved.front().stream;
+  const OnGpu current(moved.front().communicator.lock()->gpu());
+  if (!WorkIsLate() && !IsCapturing(stream)) return MoveData(moved);
+  // Of several streams, in the order of the first.
+  if (CallOnStream(stream, [moved] { (void)MoveData(moved); })) return kSuccess;
+  return Explain(kUnhandledCudaError, "the simulated GPU refused a call of the host's");
+}
+
+}  // namespace
+
+Group& Group::OfThisThread() {
+  thread_local Group group;
+  return group;
+}
+
+Result Group::End(bool runs) {
+  if (depth_ == 0) return Explain(kInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+  if (--depth_ > 0) return kSuccess;
+  const std::vector<std::shared_ptr<Communicator>> joining = std::exchange(joining_, {});
+  const std::vector<Call> calls = std::exchange(calls_, {});
+  if (!runs) return kSuccess;
+  for (const std::shared_ptr<Communicator>& communicator : joining) {
+    if (const Result result = communicator->WaitForEverybody(); result != kSuccess) return result;
+  }
+  return calls.empty() ? kSuccess : RunCalls(calls);
+}
+
+Result Group::Add(Call call) {
+  if (depth_ == 0) return RunCalls({std::move(call)});
+  calls_.push_back(std::move(call));
+  return kSuccess;
+}
+
+Result Group::Add(std::shared_ptr<Communicator> joining) {
+  if (depth_ == 0) return joining->WaitForEverybody();
+  joining_.push_back(std::move(joining));
+  return kSuccess;
 }
 
 }  // namespace frugal::sim::nccl

@@ -1,4 +1,4 @@
-// A call of NCCL's that communicates, as a program made it, and how its data is moved.
+// A call of NCCL's that communicates, as a program made it, how its data is moved, and calls that are made together.
 
 #ifndef FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_CALL_H_
 #define FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_CALL_H_
@@ -44,6 +44,8 @@ struct Call {
 
   const char* name() const;
   bool IsOfPair() const { return kind == Kind::kSend || kind == Kind::kReceive; }
+  // A collective that NCCL makes of sends and receives.
+  bool IsAmongPairs() const { return kind == Kind::kAllToAll || kind == Kind::kGather || kind == Kind::kScatter; }
   bool Reduces() const;
   // This rank has data for others, or wants theirs.
   bool Gives(int rank) const;
@@ -62,6 +64,25 @@ struct Call {
 // Moves the data of these calls, of this rank and others, in this thread: what each can do first, then what has to
 // wait.
 Result MoveData(const std::vector<Call>& calls);
+
+// Calls that are made together: those of a thread between ncclGroupStart and ncclGroupEnd, or one alone.
+class Group {
+ public:
+  static Group& OfThisThread();
+
+  void Start() { ++depth_; }
+  // Without `runs`, forgets what was put in.
+  Result End(bool runs = true);
+
+  // At once, or at the end of the outermost group.
+  Result Add(Call call);
+  Result Add(std::shared_ptr<Communicator> joining);
+
+ private:
+  int depth_ = 0;
+  std::vector<Call> calls_;
+  std::vector<std::shared_ptr<Communicator>> joining_;
+};
 
 }  // namespace frugal::sim::nccl
 

@@ -1,16 +1,18 @@
 #include "cuda/simulated/libraries/nccl_exchange.h"
 
 #include <fcntl.h>
+#include <glob.h>
 #include <linux/futex.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
+#include <array>
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 
@@ -20,24 +22,22 @@ namespace frugal::sim::nccl {
 
 struct Exchange::Rank {
   std::atomic<State> state;
-  int64_t pid;
-  uint64_t began;
+  Process process;
   uint64_t gpu;
-  std::atomic<uint64_t> posted;  // To all.
+  // Of messages for all.
+  std::atomic<uint64_t> posted;
+  std::atomic<uint64_t> passed;
 };
 
-// Of a pair: messages on the track of that pair, and those that the reader has taken of the track that is for all.
 struct Exchange::Pair {
-  std::atomic<uint64_t> taken_of_all;
   std::atomic<uint64_t> posted;
-  std::atomic<uint64_t> taken;
+  std::atomic<uint64_t> passed;
 };
 
 struct Exchange::Header {
   std::atomic<uint32_t> events;
   std::atomic<uint32_t> waiting;
   std::atomic<int32_t> joined;
-  std::atomic<int32_t> size;
 };
 
 namespace {
@@ -56,9 +56,22 @@ bool IsAll(ssize_t done, size_t size) { return done == static_cast<ssize_t>(size
 
 }  // namespace
 
+std::string Exchange::NewName() {
+  static std::atomic<int> names{0};
+  std::array<uint64_t, 2> random;
+  if (getentropy(random.data(), sizeof(random)) != 0) {
+    // Without the kernel's, numbers that no other process has.
+    const Process process = Process::This();
+    random = {static_cast<uint64_t>(process.pid), process.began};
+  }
+  char name[64];
+  (void)std::snprintf(name, sizeof(name), "%016jx%016jx-%d", static_cast<uintmax_t>(random[0]),
+                      static_cast<uintmax_t>(random[1]), ++names);
+  return name;
+}
+
 std::string Exchange::FileOf(const std::string& name) {
-  struct stat status = {};
-  const bool has_shared = stat("/dev/shm", &status) == 0 && S_ISDIR(status.st_mode);
+  const bool has_shared = access("/dev/shm", W_OK) == 0;
   return (has_shared ? "/dev/shm/frugal_nccl-" : "/tmp/frugal_nccl-") + std::to_string(geteuid()) + "-" + name;
 }
 
@@ -76,9 +89,17 @@ Exchange::Pair& Exchange::pair(int writer, int reader) const {
   return pairs[writer * size_ + reader];
 }
 
-int64_t Exchange::SlotOf(int writer, int reader, uint64_t message) const {
-  const int64_t track = reader == kEverybody ? writer : int64_t{size_} * (1 + writer) + reader;
-  const uint64_t slot = static_cast<uint64_t>(track) * kSlots + message % kSlots;
+std::atomic<uint64_t>& Exchange::posted(Track track, int writer, int reader) const {
+  return track == Track::kOfAll ? of(writer).posted : pair(writer, reader).posted;
+}
+
+std::atomic<uint64_t>& Exchange::passed(Track track, int writer, int reader) const {
+  return track == Track::kOfAll ? of(reader).passed : pair(writer, reader).passed;
+}
+
+int64_t Exchange::SlotOf(Track track, int writer, int reader, uint64_t message) const {
+  const int64_t number = track == Track::kOfAll ? writer : int64_t{size_} * (1 + writer) + reader;
+  const uint64_t slot = static_cast<uint64_t>(number) * kSlots + message % kSlots;
   return static_cast<int64_t>(MappedSize(size_) + slot * kSlot);
 }
 
@@ -91,6 +112,8 @@ std::unique_ptr<Exchange> Exchange::Join(const std::string& name, int rank, int 
   };
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kMode);
   if (fd < 0) return refuse(std::strerror(errno));
+  // While a rank is there, or a process that was forked from it, the file is not abandoned.
+  (void)flock(fd, LOCK_SH);
   const auto tracks = static_cast<size_t>(size) * (1 + static_cast<size_t>(size));
   const size_t mapped_size = MappedSize(size);
   // What is mapped must be there, since no room for it would end the process.
@@ -108,7 +131,6 @@ std::unique_ptr<Exchange> Exchange::Join(const std::string& name, int rank, int 
     exchange->is_member_ = false;
     return refuse("rank " + std::to_string(rank) + " is there already");
   }
-  exchange->header().size = size;
   if (exchange->header().joined.fetch_add(1) + 1 == size) (void)unlink(path.c_str());
   exchange->Wake();
   return exchange;
@@ -118,9 +140,7 @@ bool Exchange::TakeRank(uint64_t gpu) {
   Rank& mine = of(rank_);
   State expected = State::kAbsent;
   if (!mine.state.compare_exchange_strong(expected, State::kJoining)) return false;
-  const Process process = Process::This();
-  mine.pid = process.pid;
-  mine.began = process.began;
+  mine.process = Process::This();
   mine.gpu = gpu;
   mine.state = State::kJoined;
   return true;
@@ -137,75 +157,57 @@ Exchange::~Exchange() {
 
 bool Exchange::HasEverybody() const { return header().joined == size_; }
 
-bool Exchange::HasJoined(int rank) const {
-  const State state = of(rank).state;
-  return state == State::kJoined || state == State::kLeft;
-}
-
 bool Exchange::IsGone(int rank) const {
-  const Rank& other = of(rank);
-  const State state = other.state;
-  if (state == State::kLeft) return true;
-  return state == State::kJoined && !Process{other.pid, other.began}.IsAlive();
+  const State state = of(rank).state;
+  return state == State::kLeft || (state == State::kJoined && !of(rank).process.IsAlive());
 }
 
 int Exchange::RankWithSameGpu() const {
   const uint64_t mine = of(rank_).gpu;
   for (int rank = 0; rank < size_ && mine != 0; ++rank) {
-    if (rank != rank_ && HasJoined(rank) && of(rank).gpu == mine) return rank;
+    const State state = of(rank).state;
+    const bool has_joined = state == State::kJoined || state == State::kLeft;
+    if (rank != rank_ && has_joined && of(rank).gpu == mine) return rank;
   }
   return -1;
 }
 
-bool Exchange::IsFull(int reader, Track track) const {
-  const bool of_all = track == Track::kOfAll;
-  const Pair& both = pair(rank_, reader);
-  const uint64_t posted = of_all ? of(rank_).posted : both.posted;
+bool Exchange::IsFull(Track track, int reader) const {
   // A reader that passes over what comes may be ahead.
-  const uint64_t taken = std::min<uint64_t>(posted, of_all ? both.taken_of_all : both.taken);
-  return posted - taken >= kSlots;
+  return posted(track, rank_, reader) >= passed(track, rank_, reader) + kSlots;
 }
 
-Exchange::Step Exchange::Post(int reader, const Label& label, const void* data, size_t size) {
-  const bool to_all = reader == kEverybody;
+Exchange::Step Exchange::Post(Track track, int reader, const Label& label, const void* data, size_t size,
+                              uint64_t messages) {
+  const bool to_all = track == Track::kOfAll;
   for (int rank = to_all ? 0 : reader; rank < (to_all ? size_ : reader + 1); ++rank) {
-    if (to_all && rank == rank_) continue;
-    if (IsFull(rank, to_all ? Track::kOfAll : Track::kOfPair)) return Step::kNotYet;
+    if ((rank != rank_ || !to_all) && IsFull(track, rank)) return Step::kNotYet;
   }
-  std::atomic<uint64_t>& posted = to_all ? of(rank_).posted : pair(rank_, reader).posted;
-  const uint64_t message = posted;
-  const int64_t slot = SlotOf(rank_, reader, message);
+  const uint64_t message = posted(track, rank_, reader);
+  const int64_t slot = SlotOf(track, rank_, reader, message);
   const bool is_there = IsAll(pwrite(fd_, &label, sizeof(label), slot), sizeof(label)) &&
                         IsAll(pwrite(fd_, data, size, slot + kLabel), size);
   if (!is_there) return Step::kRefusedBySystem;
-  posted = message + 1;
+  posted(track, rank_, reader) = message + messages;
   Wake();
   return Step::kMade;
 }
 
-Exchange::Step Exchange::Take(int writer, Track track, Label* label, void* data, size_t size) {
-  const bool of_all = track == Track::kOfAll;
-  Pair& both = pair(writer, rank_);
-  std::atomic<uint64_t>& taken = of_all ? both.taken_of_all : both.taken;
-  const uint64_t message = taken;
-  if (message >= (of_all ? of(writer).posted : both.posted)) return Step::kNotYet;
-  const int64_t slot = SlotOf(writer, of_all ? kEverybody : rank_, message);
+Exchange::Step Exchange::Read(Track track, int writer, Label* label, void* data, size_t size) const {
+  const uint64_t message = passed(track, writer, rank_);
+  if (message >= posted(track, writer, rank_)) return Step::kNotYet;
+  const int64_t slot = SlotOf(track, writer, rank_, message);
   Label found;
   if (!IsAll(pread(fd_, &found, sizeof(found), slot), sizeof(found))) return Step::kRefusedBySystem;
   if (found != *label) {
     *label = found;
     return Step::kOtherLabel;
   }
-  if (!IsAll(pread(fd_, data, size, slot + kLabel), size)) return Step::kRefusedBySystem;
-  taken = message + 1;
-  Wake();
-  return Step::kMade;
+  return IsAll(pread(fd_, data, size, slot + kLabel), size) ? Step::kMade : Step::kRefusedBySystem;
 }
 
-void Exchange::Skip(int writer, Track track, uint64_t messages) {
-  if (messages == 0) return;
-  Pair& both = pair(writer, rank_);
-  (track == Track::kOfAll ? both.taken_of_all : both.taken) += messages;
+void Exchange::Pass(Track track, int writer) {
+  ++passed(track, writer, rank_);
   Wake();
 }
 
@@ -225,27 +227,19 @@ void Exchange::Wake() {
 }
 
 void Exchange::RemoveAbandoned() {
-  for (const std::string& path : PathsLike(FileOf("*"))) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  glob_t files = {};
+  // Not by std::filesystem, which asks for a newer C library than the simulated GPU is for.
+  const bool is_found = glob(FileOf("*").c_str(), GLOB_NOSORT, nullptr, &files) == 0;
+  for (size_t i = 0; is_found && i < files.gl_pathc; ++i) {
+    const int fd = open(files.gl_pathv[i], O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) continue;
     struct stat status = {};
     const bool ours = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
-    if (ours && std::time(nullptr) - status.st_mtime > kSecondsToJoin && !AnyoneIsAlive(fd)) (void)unlink(path.c_str());
+    const bool is_old = std::time(nullptr) - status.st_mtime > kSecondsToJoin;
+    if (ours && is_old && flock(fd, LOCK_EX | LOCK_NB) == 0) (void)unlink(files.gl_pathv[i]);
     close(fd);
   }
-}
-
-bool Exchange::AnyoneIsAlive(int fd) {
-  Header header;
-  if (pread(fd, static_cast<void*>(&header), sizeof(header), 0) != sizeof(header)) return false;
-  const int size = std::clamp<int>(header.size, 0, kMostRanks);
-  for (int rank = 0; rank < size; ++rank) {
-    Rank other;
-    const auto place = static_cast<off_t>(kHeader + static_cast<size_t>(rank) * sizeof(Rank));
-    if (pread(fd, static_cast<void*>(&other), sizeof(other), place) != sizeof(other)) return false;
-    if (other.state != State::kAbsent && Process{other.pid, other.began}.IsAlive()) return true;
-  }
-  return false;
+  globfree(&files);
 }
 
 }  // namespace frugal::sim::nccl

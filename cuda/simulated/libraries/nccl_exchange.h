@@ -3,6 +3,7 @@
 #ifndef FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_EXCHANGE_H_
 #define FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_EXCHANGE_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +12,9 @@
 
 namespace frugal::sim::nccl {
 
-// One rank's part in it. A rank posts messages to all others on its own track of the exchange, and to each rank on a
-// track for that pair. A track has kSlots fixed slots, each for one message, which are used in turn: whoever posts is
-// ahead of the slowest reader by so many messages at most. Nothing here waits but Wait().
+// One rank's part in it. A rank posts messages on a track for all ranks, and on one for each other rank. A track has
+// kSlots fixed slots, each for one message, which are used in turn: whoever posts is ahead of the slowest reader by so
+// many messages at most. All ranks post and pass equally many messages for all. Nothing here waits but Wait().
 //
 // The file has no name any more once all ranks have joined, so that nothing is left of it however they end.
 //
@@ -34,12 +35,12 @@ class Exchange {
   // What one message has room for: whole elements of every type.
   static constexpr size_t kPiece = kSlot - sizeof(Label);
   static constexpr int kMostRanks = 1024;
-  // In the place of a reader: all other ranks.
-  static constexpr int kEverybody = -1;
 
   enum class Track { kOfAll, kOfPair };
   enum class Step { kMade, kNotYet, kOtherLabel, kRefusedBySystem };
 
+  // A name for an exchange that nobody else of this host has.
+  static std::string NewName();
   // The file of the exchange with this name.
   static std::string FileOf(const std::string& name);
   // Removes files of this user's whose ranks died before all had joined.
@@ -63,17 +64,18 @@ class Exchange {
   // Another rank with this one's GPU; -1 if there is none.
   int RankWithSameGpu() const;
 
-  // No message can be posted on a track for it before it takes one.
-  bool IsFull(int reader, Track track) const;
-  // Posts a message of at most kPiece bytes to `reader`, or to all. kNotYet: there is no slot for it.
-  Step Post(int reader, const Label& label, const void* data, size_t size);
-  // Reads the next message of `writer`'s, of `size` bytes. With another label than `label` it stays, and `label`
-  // becomes that one. kNotYet: it is not there.
-  Step Take(int writer, Track track, Label* label, void* data, size_t size);
-  // Passes over the next messages, posted or not.
-  void Skip(int writer, Track track, uint64_t messages);
+  // No message can be posted before `reader` passes one.
+  bool IsFull(Track track, int reader) const;
+  // Posts a message of at most kPiece bytes, which stands for itself and as many after it that nobody reads as
+  // `messages` says; kNotYet: there is no slot for it. Of a message for all, `reader` means nothing; likewise below.
+  Step Post(Track track, int reader, const Label& label, const void* data, size_t size, uint64_t messages = 1);
+  // Reads the message of `writer`'s that this rank is at, of `size` bytes. With another label than `label`, that one is
+  // `label`'s afterwards. kNotYet: it is not there.
+  Step Read(Track track, int writer, Label* label, void* data, size_t size) const;
+  // Goes on to the next message, whether this one was read or even posted.
+  void Pass(Track track, int writer);
 
-  // What Wait() waits for to change: any rank's posting, taking, joining or leaving.
+  // What Wait() waits for to change: any rank's posting, passing, joining or leaving.
   uint32_t events() const;
   // Returns at the latest after `most`, and early for any reason.
   void Wait(uint32_t seen, std::chrono::milliseconds most) const;
@@ -93,12 +95,11 @@ class Exchange {
   Header& header() const;
   Rank& of(int rank) const;
   Pair& pair(int writer, int reader) const;
-  bool HasJoined(int rank) const;
+  std::atomic<uint64_t>& posted(Track track, int writer, int reader) const;
+  std::atomic<uint64_t>& passed(Track track, int writer, int reader) const;
   bool TakeRank(uint64_t gpu);
-  // A process that has joined the exchange of this file.
-  static bool AnyoneIsAlive(int fd);
   // Where the slot of a message begins in the file.
-  int64_t SlotOf(int writer, int reader, uint64_t message) const;
+  int64_t SlotOf(Track track, int writer, int reader, uint64_t message) const;
 
   const int fd_;
   char* const memory_;

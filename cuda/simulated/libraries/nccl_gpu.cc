@@ -1,8 +1,5 @@
 #include "cuda/simulated/libraries/nccl_gpu.h"
 
-#include <dlfcn.h>
-
-#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -16,22 +13,6 @@ namespace {
 constexpr int kPciBus = 33;
 constexpr int kMajor = 75;
 constexpr int kMinor = 76;
-
-// A function's name, as a template takes it.
-template <size_t kSize>
-struct Name {
-  // NOLINTNEXTLINE(google-explicit-constructor): so that the literal is the argument.
-  consteval Name(const char (&name)[kSize]) { std::copy_n(name, kSize, text); }
-  char text[kSize];
-};
-
-// Calls a function that is looked up at run time, so that one stand-in serves whichever CUDA runtime the program has
-// loaded. Not 0 where it fails or is not there.
-template <Name kName, typename... Arguments>
-int Ask(Arguments... arguments) {
-  static const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(RTLD_DEFAULT, kName.text));
-  return function == nullptr ? -1 : function(arguments...);
-}
 
 int Attribute(int attribute, int gpu) {
   int value = 0;

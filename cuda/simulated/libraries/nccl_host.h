@@ -1,12 +1,10 @@
-// What NCCL's stand-in asks of the host: which processes are alive, names and files, and which NCCL the program was
-// built for.
+// What NCCL's stand-in asks of the host: which processes are alive, and which NCCL the program was built for.
 
 #ifndef FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_HOST_H_
 #define FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_HOST_H_
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace frugal::sim::nccl {
 
@@ -22,17 +20,7 @@ struct Process {
   bool IsAlive() const;
 };
 
-// One that nobody else of this host has.
-std::string NewName();
-
-// The paths that a pattern of the shell's matches. Not std::filesystem's, which asks for a newer C library than the
-// simulated GPU is for.
-std::vector<std::string> PathsLike(const std::string& pattern);
-
-// As ncclGetVersion() has it.
-constexpr int VersionCode(int major, int minor, int patch) { return major * 10000 + minor * 100 + patch; }
-
-// What stands in the name of the package with NCCL in a folder of Python packages, as
+// As ncclGetVersion() has it: what stands in the name of the package with NCCL in a folder of Python packages, as
 // nvidia_nccl_cu13-2.28.9.dist-info; 0 if there is none.
 int VersionOfPackage(const std::string& folder);
 

@@ -18,6 +18,9 @@
 #ifndef FRUGAL_CUDA_SIMULATED_LIBRARIES_STAND_IN_H_
 #define FRUGAL_CUDA_SIMULATED_LIBRARIES_STAND_IN_H_
 
+#include <dlfcn.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <initializer_list>
 
@@ -37,6 +40,17 @@
 #define OF_DS(KIND, library, routine) KIND(library##D##routine) KIND(library##S##routine)
 #define OF_CDSZ(KIND, library, routine) OF_CZ(KIND, library, routine) OF_DS(KIND, library, routine)
 
+// The statuses of a library that names them as most do.
+#define LIBRARY(prefix, uninitialized, invalid, failed, unsupported)                                     \
+  constexpr Library kLibrary {                                                                           \
+    {0, prefix "SUCCESS"}, {uninitialized, prefix "NOT_INITIALIZED"}, {invalid, prefix "INVALID_VALUE"}, \
+        {failed, prefix "EXECUTION_FAILED"}, {                                                           \
+      unsupported, prefix "NOT_SUPPORTED"                                                                \
+    }                                                                                                    \
+  }
+// A function that says how much workspace a routine wants; its other parameters come before where to put that.
+#define WORKSPACE(bytes, name, ...) \
+  FRUGAL_STAND_IN int name(__VA_ARGS__, size_t* into) { return kLibrary.Give(bytes, into); }
 // A function that makes what a program refers to by a pointer, and one that ends it.
 #define OBJECT(Object, create, destroy)                                           \
   FRUGAL_STAND_IN int create(Object** object) { return kLibrary.Create(object); } \
@@ -50,6 +64,22 @@ namespace frugal::sim {
 
 // cudaStream_t; null is the default stream.
 using Stream = void*;
+
+// A function's name, as a template takes it.
+template <size_t kSize>
+struct Name {
+  // NOLINTNEXTLINE(google-explicit-constructor): so that the literal is the argument.
+  consteval Name(const char (&name)[kSize]) { std::copy_n(name, kSize, text); }
+  char text[kSize];
+};
+
+// Calls a function of CUDA's or of the simulated GPU's that is looked up at run time, so that one stand-in serves
+// whichever CUDA runtime the program has loaded. -1 where it is not there.
+template <Name kName, typename... Arguments>
+int Ask(Arguments... arguments) {
+  static const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(RTLD_DEFAULT, kName.text));
+  return function == nullptr ? -1 : function(arguments...);
+}
 
 // Puts one kernel on `stream`. False if the simulated GPU refuses it: no GPU is there, the stream's capture is
 // invalid, or a fault plan says so.
