@@ -1,0 +1,46 @@
+// A loop of frees and allocations among many live blocks.
+
+#ifndef FRUGAL_BENCH_CHURN_H_
+#define FRUGAL_BENCH_CHURN_H_
+
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace frugal::bench {
+
+// Holds `live` blocks of 512 B to 16 KiB. Each step frees one and allocates another in its stead; which, and of what
+// size, is drawn evenly, the same in every run.
+class Churn {
+ public:
+  Churn(c10::cuda::CUDACachingAllocator::CUDAAllocator& allocator, size_t live)
+      : allocator_(allocator), blocks_(live) {}
+
+  // Fills all places, and goes on until free blocks of all sizes lie between them.
+  void Prepare() {
+    for (c10::DataPtr& block : blocks_) block = allocator_.allocate(DrawSize());
+    for (size_t i = 0; i < blocks_.size(); ++i) Step();
+  }
+  void Step() {
+    c10::DataPtr& block = blocks_[Draw(blocks_.size())];
+    block.clear();
+    block = allocator_.allocate(DrawSize());
+  }
+
+ private:
+  size_t Draw(size_t below) {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return (state_ >> 33) % below;
+  }
+  size_t DrawSize() { return 512 * (1 + Draw(32)); }
+
+  c10::cuda::CUDACachingAllocator::CUDAAllocator& allocator_;
+  std::vector<c10::DataPtr> blocks_;
+  uint64_t state_ = 1;
+};
+
+}  // namespace frugal::bench
+
+#endif  // FRUGAL_BENCH_CHURN_H_
