@@ -38,7 +38,7 @@ _FUNCTIONS: dict[tuple[Any, ...], str] = {
     (c_int, c_int, POINTER(c_int64), c_int): "stats",
     (c_int, c_void_p): "owns await_shareable make_shareable",
     (c_int, c_void_p, c_int64, c_int): "keep_in_place",
-    (c_int64,): "trim release_idle sites_left_out epochs_ended module_calls_to_epoch journal_module_calls journal_size",
+    (c_int64,): "trim release_idle sites_left_out epochs_ended module_calls_to_epoch journal_module_calls",
     (c_int64, c_int, POINTER(c_int64), POINTER(c_int64)): "take_peak",
     (c_int64, c_int64, c_void_p, c_int64): "journal_read",
     (None,): "forget_python record_in_detail",
