@@ -140,6 +140,11 @@ def test_that_values_are_not_computed_is_said_once_on_stderr() -> None:
     assert done.stderr.count("\n") == done.stderr.count("values are not computed") == 1
 
 
+def test_what_cannot_compute_values_is_not_told_to() -> None:
+    assert "--values cpu" in launch(PYTHON, "-c", "pass").stderr
+    assert "--values cpu" not in launch("sh", "-c", "true").stderr
+
+
 def test_command_inherits_no_blocked_or_ignored_signal() -> None:
     code = "import signal; print(signal.pthread_sigmask(0, []), int(signal.getsignal(signal.SIGTERM)))"
     assert launch(PYTHON, "-c", code).stdout == f"set() {int(signal.SIG_DFL)}\n"
@@ -228,15 +233,14 @@ def test_file_that_is_no_program_gets_status_2(tmp_path: Path) -> None:
 def test_python_script_can_have_values(first_lines: str, tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text(first_lines + "\n")
-    simulated_gpu._check_python(str(script), [str(script)])
+    assert simulated_gpu._obstacle_to_values(str(script), [str(script)]) == ""
 
 
 @pytest.mark.parametrize("content", [b"#!/bin/sh\n", b"#!/usr/bin/env bash\n", b"#!\n", b"\x7fELF", b""])
 def test_other_program_that_asks_for_values_is_told_no(content: bytes, tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(content)
-    with pytest.raises(SimulationError, match="Python programs only"):
-        simulated_gpu._check_python(str(program), [str(program)])
+    assert "Python programs only" in simulated_gpu._obstacle_to_values(str(program), [str(program)])
 
 
 def test_program_that_is_told_no_is_not_run() -> None:
@@ -246,13 +250,12 @@ def test_program_that_is_told_no_is_not_run() -> None:
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S", "-sE"])
 def test_python_without_the_hook_is_told_no(option: str) -> None:
-    with pytest.raises(SimulationError, match="leaves out the hook"):
-        simulated_gpu._check_python(PYTHON, ["python", option, "script.py"])
+    assert "leaves out the hook" in simulated_gpu._obstacle_to_values(PYTHON, ["python", option, "script.py"])
 
 
 @pytest.mark.parametrize("arguments", [["-u", "s.py", "-E"], ["-m", "a", "-I"], ["-c", "pass", "-S"], ["-XIE"], []])
 def test_options_of_the_script_are_its_own(arguments: list[str]) -> None:
-    simulated_gpu._check_python(PYTHON, ["python", *arguments])
+    assert simulated_gpu._obstacle_to_values(PYTHON, ["python", *arguments]) == ""
 
 
 # --- The hook.

@@ -166,8 +166,8 @@ def run(
     """
     try:
         child = environment(memory, gpus, values, base=base)
-        _check(command, child)
-        _tell(memory, gpus, values, said("gpu", child))
+        program = _check(command, child)
+        _tell(memory, gpus, _said_of_values(values, program, command), said("gpu", child))
         return run_in(command, child)
     except SimulationError as error:
         print(f"frugal-alloc: {on_one_line(str(error))}", file=sys.stderr)
@@ -214,22 +214,26 @@ def _prepend(environment: dict[str, str], name: str, separator: str, entries: li
     environment[name] = separator.join(entries + old)
 
 
-def _tell(memory: int, gpus: int, values: str, model: str) -> None:
+def _tell(memory: int, gpus: int, note: str, model: str) -> None:
     named = re.search(r"\bname=([^,]+)", model)
     name = named[1] if named else "GPU"
     count = f"a simulated {name}" if gpus == 1 else f"{gpus} simulated {name}{'' if named else 's'}"
-    if values == "cpu":
-        note = "values are computed on the CPU"
-    else:
-        note = "values are not computed but for small integers and booleans (--values cpu computes all)"
     print(f"frugal-alloc: running on {count} of {format_bytes(memory)}; {note}", file=sys.stderr, flush=True)
+
+
+def _said_of_values(values: str, program: str, command: Sequence[str]) -> str:
+    if values == "cpu":
+        return "values are computed on the CPU"
+    if _obstacle_to_values(program, command):
+        return "values are not computed, but for small integers and booleans in Python programs"
+    return "values are not computed but for small integers and booleans (--values cpu computes all)"
 
 
 def _check(command: Sequence[str], environment: Mapping[str, str]) -> str:
     """The program that the command names, if it can be run so."""
     program = _find(command, environment)
-    if said("values", environment) == "cpu":
-        _check_python(program, command)
+    if said("values", environment) == "cpu" and (obstacle := _obstacle_to_values(program, command)):
+        raise SimulationError(obstacle)
     return program
 
 
@@ -251,21 +255,22 @@ def _find(command: Sequence[str], environment: Mapping[str, str]) -> str:
     return program
 
 
-def _check_python(program: str, command: Sequence[str]) -> None:
-    """Values are computed by a hook that only Python programs load."""
+def _obstacle_to_values(program: str, command: Sequence[str]) -> str:
+    """Why no values can be computed, since the hook that does is only loaded by Python programs; "" if they can."""
     interpreter, options = program, list(command[1:])
     if words := _script_command(program):
         interpreter, options = words[0], words[1:]
     if not re.fullmatch(r"(python|pypy)[\d.]*t?", os.path.basename(interpreter)):
-        raise SimulationError(f"values can be computed for Python programs only, and {command[0]} is not one")
+        return f"values can be computed for Python programs only, and {command[0]} is not one"
     for option in options:
         if not option.startswith("-") or option.startswith("--") or option[1:2] in ("", "c", "m"):
             break
         ignoring = set(option[1:]) & set("EIS")
         if ignoring and option[1] not in "WX":
-            raise SimulationError(
+            return (
                 f"values cannot be computed with Python's option -{min(ignoring)}, which leaves out the hook that does"
             )
+    return ""
 
 
 def _script_command(program: str) -> list[str]:
