@@ -38,7 +38,7 @@ def test_targets_of_bazel_that_are_named_exist() -> None:
     "recipe, owner, name",
     [
         ("A driver cost", "allocator/port/driver_cost_table.h", "FRUGAL_DRIVER_COSTS"),
-        ("A driver cost", "cuda/simulated/latency_model.h", "DriverCosts::"),
+        ("A driver cost", "cuda/simulated/latency_model.h", "costs.Create("),
         ("A leak pattern", "bindings/frugal_alloc/_tracking/patterns.py", "RULES"),
         ("A leak pattern", "tests/leaks/claims.py", "VERDICT"),
         ("A setting", "bindings/settings/settings.cc", "kKeys"),

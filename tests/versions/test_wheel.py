@@ -117,8 +117,8 @@ def test_holds_the_package_and_no_more(contents: Path) -> None:
 def test_holds_what_draws_pages_and_names_the_plugin_of_pytest(contents: Path) -> None:
     report = contents / "frugal_alloc" / "_report"
     assert {"page.html.jinja", "pieces.html.jinja", "style.css", "page.js"} <= {path.name for path in report.iterdir()}
-    fit = contents / "frugal_alloc" / "_command" / "fit" / "output"
-    assert {"page.html.jinja", "pieces.html.jinja", "style.css"} <= {path.name for path in fit.iterdir()}
+    fit = contents / "frugal_alloc" / "_command" / "fit"
+    assert {"page.html.jinja", "style.css"} <= {path.name for path in fit.iterdir()}
     pages = contents / "frugal_alloc" / "_report" / "pages"
     assert {"base.css", "document.css"} <= {path.name for path in pages.iterdir()}
     entry_points = next(contents.glob("*.dist-info/entry_points.txt")).read_text()

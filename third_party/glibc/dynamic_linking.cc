@@ -7,6 +7,7 @@
 FRUGAL_OLD_FUNCTION("2.2.5", int, dladdr, (const void* address, void* info), (address, info))
 FRUGAL_OLD_FUNCTION("2.2.5", int, dlclose, (void* library), (library))
 FRUGAL_OLD_FUNCTION("2.2.5", char*, dlerror, (), ())
+FRUGAL_OLD_FUNCTION("2.3.3", int, dlinfo, (void* library, int request, void* answer), (library, request, answer))
 FRUGAL_OLD_FUNCTION("2.2.5", void*, dlopen, (const char* path, int mode), (path, mode))
 FRUGAL_OLD_FUNCTION("2.2.5", void*, dlsym, (void* library, const char* symbol), (library, symbol))
 

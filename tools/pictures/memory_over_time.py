@@ -21,19 +21,25 @@ _TOLERANCE = 0.0005
 def record() -> dict[str, Any]:
     """Replays the history: once for the smallest GPU, then with each allocator on it."""
     from frugal_alloc._replay import history_files, replays
+    from frugal_alloc._replay.history import live_bytes
 
     history = history_files.read(history_files.find(HISTORY))
     replayer = replays.Replayer()
     smallest = replayer.measure(
         history, "frugal", replays.DEFAULT_CAPACITY, True, passes=1, tolerance=_TOLERANCE
     ).min_capacity_bytes
-    found = {}
+    count = history.event_count
+    starts = [-(-number * count // _SAMPLES) for number in range(_SAMPLES)]
+    live = [0] * _SAMPLES
+    for event, size in enumerate(live_bytes(history.events)):
+        live[event * _SAMPLES // count] = max(live[event * _SAMPLES // count], size)
+    data = {"live_bytes": [[start, size] for start, size in zip(starts, live, strict=True)]}
     for allocator in ("native", "expandable", "frugal"):
-        one = replayer.measure(history, allocator, smallest, False, passes=1, samples=_SAMPLES)
-        found["live_bytes"] = [[event, live] for event, live, _ in one.series]
-        held = [[event, held] for event, _, held in one.series if one.completed or event <= one.failed_at]
-        found[allocator] = {"failed_at": one.failed_at, "error": one.error, "held_bytes": _changes(held)}
-    return {"history": HISTORY, "events": history.event_count, "gpu_bytes": smallest, **found}
+        held = replayer.held(history, allocator, smallest, _SAMPLES)
+        last = count if held.failed_at is None else held.failed_at
+        points = [[start, size] for start, size in zip(starts, held.samples, strict=True) if start <= last]
+        data[allocator] = {"failed_at": held.failed_at, "error": held.error, "held_bytes": _changes(points)}
+    return {"history": HISTORY, "events": count, "gpu_bytes": smallest, **data}
 
 
 def _changes(points: list[list[int]]) -> list[list[int]]:

@@ -101,6 +101,17 @@ class Measurement:
 
 
 @dataclasses.dataclass(frozen=True)
+class Held:
+    """What an allocator held of the GPU while it played a history."""
+
+    #: The most of each of so many equal stretches of the history.
+    samples: list[int]
+    #: The event for which there was no memory, and why, in the allocator's words; None: there was for all.
+    failed_at: int | None
+    error: str | None
+
+
+@dataclasses.dataclass(frozen=True)
 class OrderCheck:
     """A history whose accesses are all ordered."""
 
@@ -178,6 +189,13 @@ class Replayer:
         outcome = self._play(history, allocator, capacity, 1, stream_lag)
         return outcome["outcome"] == "completed"
 
+    def held(self, history: History, allocator: str, capacity: int, samples: int) -> Held:
+        """Plays the history once. Raises as measure() does."""
+        outcome = self._play(history, allocator, capacity, 1, 0, samples=samples)
+        if outcome["outcome"] == "completed":
+            return Held(outcome["samples"], None, None)
+        return Held(outcome["samples"], outcome["failed_at"], outcome["message"])
+
     def check_order(self, history: History, allocator: str, capacity: int, *, stream_lag: int = 0) -> OrderCheck:
         """Plays the history twice with the order of all its accesses checked.
 
@@ -204,6 +222,7 @@ class Replayer:
         passes: int,
         stream_lag: int,
         *,
+        samples: int = 0,
         checks_order: bool = False,
     ) -> dict[str, Any]:
         library = installation.find_library("alloc", self._torch) if allocator == "frugal" else None
@@ -215,6 +234,7 @@ class Replayer:
             "passes": passes,
             "stream_lag": stream_lag,
             "steady_from": steady_from(history),
+            "sample_count": min(samples, history.event_count),
             "limit_bytes": capacity if self.device == REAL else 0,
             "real_time": self.device == REAL,
         }
