@@ -35,7 +35,7 @@ const char* Put(const std::optional<Value>& value, Value* into, const char* expe
 template <typename Number>
 std::optional<Number> NumberIn(std::string_view text, int64_t least, int64_t most) {
   const std::optional<int64_t> number = ParseNumber(text);
-  return number && *number >= least && *number <= most ? std::optional(Number(*number)) : std::nullopt;
+  return number && *number >= least && *number <= most ? std::optional(static_cast<Number>(*number)) : std::nullopt;
 }
 
 // Each understands a variable's text by the type of what it sets; not nullptr: what it is to be.

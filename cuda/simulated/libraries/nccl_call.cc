@@ -86,6 +86,8 @@ class Transfer {
   Track track() const { return call_.IsOfPair() ? Track::kOfPair : Track::kOfAll; }
   size_t OffsetOf(uint64_t round) const { return round % pieces_ * Exchange::kPiece; }
   size_t SizeOf(uint64_t round) const { return std::min(Exchange::kPiece, call_.bytes() - OffsetOf(round)); }
+  // The call's type is known to be one when the call is made.
+  size_t ElementsIn(size_t size) const { return size / std::max<size_t>(nccl::SizeOf(call_.type), 1); }
   // In this round it reads from others.
   bool Reads() const { return round_ == 0 || IsForThisRank(); }
   // In this round this rank's part is given.
@@ -152,7 +154,7 @@ bool Transfer::PostNext() {
   std::vector<char> scaled;
   if (call_.Reduces() && call_.reduction.factor != 1) {
     scaled.assign(data, data + size);
-    Scale(call_.reduction, scaled.data(), size / nccl::SizeOf(call_.type));
+    Scale(call_.reduction, scaled.data(), ElementsIn(size));
     data = scaled.data();
   }
   const Exchange::Label label = LabelOf(own_);
@@ -179,7 +181,7 @@ bool Transfer::ReadRound() {
     std::vector<const void*> pieces;
     for (const Source& source : sources_) pieces.push_back(source.piece.data());
     char* const target = static_cast<char*>(call_.receive) + OffsetOf(round_);
-    Reduce(call_.reduction, pieces, target, SizeOf(round_) / nccl::SizeOf(call_.type));
+    Reduce(call_.reduction, pieces, target, ElementsIn(SizeOf(round_)));
   }
   for (Source& source : sources_) source.is_read = false;
   exchange().Pass(track(), call_.peer);
@@ -195,7 +197,7 @@ bool Transfer::ReadFrom(Source& source) {
       call_.Reduces() ? source.piece.data() : static_cast<char*>(call_.receive) + place + OffsetOf(round_);
   if (source.rank == own_ && !call_.IsOfPair()) {
     if (size > 0) std::memmove(target, GivenIn(round_), size);
-    if (call_.Reduces()) Scale(call_.reduction, target, size / nccl::SizeOf(call_.type));
+    if (call_.Reduces()) Scale(call_.reduction, target, ElementsIn(size));
     return true;
   }
   Exchange::Label label = LabelOf(source.rank);
