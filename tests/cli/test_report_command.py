@@ -48,13 +48,13 @@ def test_the_page_is_written_whole_and_says_where(command: Any, tmp_path: Path) 
 
 
 def test_pytorchs_own_viewer_reads_the_pickle(command: Any, tmp_path: Path) -> None:
-    from frugal_alloc._common.recorded_files import read_values
+    from frugal_alloc._common.recorded_files import parse_values, read_bytes
     from torch.cuda import _memory_viz
 
     pickle = tmp_path / "memory.pickle"
     outcome = command("report", written(tmp_path, samples.healthy()), "--memory-viz", pickle)
     assert (outcome.status, outcome.out, outcome.err) == (0, "", f"wrote {pickle}\n")
-    snapshot = read_values(pickle)
+    snapshot = parse_values(read_bytes(pickle), pickle)
     (segment,) = snapshot["segments"]
     assert sum(block["size"] for block in segment["blocks"]) == segment["total_size"]
     assert segment["allocated_size"] == 200 * 14 * samples.MIB

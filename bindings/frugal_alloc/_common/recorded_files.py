@@ -39,12 +39,6 @@ class UnreadableFile(Exception):
     """The file cannot be read; the message names it and says what to do."""
 
 
-def read_values(path: str | os.PathLike[str]) -> Any:
-    """The value in a pickle or JSON file, which may be packed by xz or gzip; told apart by content, not by name."""
-    path = Path(path)
-    return parse_values(read_bytes(path), path)
-
-
 def read_bytes(path: str | os.PathLike[str], most_bytes: int | None = None) -> bytes:
     """What a file holds, which may be packed by xz or gzip, and must then come to at most so much."""
     path = Path(path)
