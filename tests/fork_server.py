@@ -9,8 +9,9 @@ started it, its servers once nobody waits for a program of theirs.
 A program is as in a process of its own but for this: the server's modules are there from the start and outlive it, gc
 does not look at them, and one frame of this file is below the program's first. So these are none for a server: tests of
 an interpreter's start, its options, what is preloaded or shadows PyTorch, what is read while that is imported, what a
-process itself takes, a program that is signalled or talked with while it runs, and launchers, whose children start by
-themselves. On a real GPU a program always has a process of its own.
+process itself takes, that nothing is printed as an interpreter ends (Triton's nanobind tells of what the server keeps),
+a program that is signalled or talked with while it runs, and launchers, whose children start by themselves. On a real
+GPU a program always has a process of its own.
 
 As a script this file is the broker and its servers.
 """

@@ -111,7 +111,8 @@ held[1].record_stream(stream)
 cycle = [held]
 cycle.append(cycle)
 report(done=True)
-"""
+""",
+        is_forked=False,
     )
     assert (result["done"], result["status"], result["stderr"]) == (True, 0, "")
 

@@ -265,6 +265,7 @@ frugal_alloc.enable(memory_limit="not looked at")
 tensor = torch.empty(1000, device="cuda")
 report(enabled=frugal_alloc.is_enabled(), loaded=frugal_alloc._native.loaded() is not None)
 """,
+        is_forked=False,
         FRUGAL_ALLOC="0",
     )
     assert (result["status"], result["enabled"], result["loaded"]) == (0, False, False)
