@@ -24,7 +24,7 @@ def _ask_python(ctx, code, what):
 def _abseil_impl(ctx):
     root = ctx.os.environ.get("FRUGAL_ABSEIL") or _workspace_root(ctx) + "/.deps/abseil"
     if not ctx.path(root + "/absl").exists:
-        fail("Abseil's source is not at %s: run tools/setup" % root)
+        fail("Abseil's source is not at %s: run tools/abseil.py" % root)
     for entry in ["BUILD.bazel", "LICENSE", "AUTHORS"]:
         ctx.symlink(root + "/" + entry, entry)
     for entry in ctx.path(root + "/absl").readdir():

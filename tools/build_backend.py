@@ -22,6 +22,7 @@ import sys
 import tarfile
 import zipfile
 
+import abseil
 import build_libraries
 import project_metadata
 import torch_sdk
@@ -47,11 +48,12 @@ def _libraries(settings: dict | None) -> build_libraries.Files:
         sys.exit(f"frugal_alloc: the torch beside this Python is not for {architecture}; add torch=all")
     try:
         build_libraries.check_machine(architecture)
+        source = abseil.source(ROOT)
         torch = build_libraries.beside() if wanted == "beside" else None
         if torch is None and wanted == "beside":
             print(f"frugal_alloc: {sys.executable} has no torch yet, so building for all", file=sys.stderr)
-        return build_libraries.build([torch] if torch else build_libraries.everyone(), architecture)
-    except (build_libraries.BuildError, torch_sdk.SdkError) as error:
+        return build_libraries.build([torch] if torch else build_libraries.everyone(), source, architecture)
+    except (abseil.AbseilError, build_libraries.BuildError, torch_sdk.SdkError) as error:
         sys.exit(f"frugal_alloc: {error}")
 
 
@@ -138,7 +140,7 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     """The entry as an sdist has it: nobody's. None for what no build compiles."""
-    if re.search(r"_(test|benchmark)\.cc$", entry.name) and f"/{build_libraries.ABSEIL}/" in entry.name:
+    if re.search(r"_(test|benchmark)\.cc$", entry.name) and f"/{abseil.HERE}/" in entry.name:
         return None
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
@@ -151,14 +153,15 @@ def build_sdist(sdist_directory, config_settings=None) -> str:
     names = list(filter(None, listed.stdout.split("\0")))
     if "pyproject.toml" not in names:
         sys.exit(f"frugal_alloc: an sdist has the files that git lists, and {ROOT} is no git checkout; clone it")
-    abseil = build_libraries.abseil()
-    if not (abseil / "absl").is_dir():
-        sys.exit(f"frugal_alloc: an sdist has Abseil's source in it, which is not at {abseil}; run tools/setup")
+    try:
+        source = abseil.source(ROOT)
+    except abseil.AbseilError as error:
+        sys.exit(f"frugal_alloc: {error}")
     with tarfile.open(pathlib.Path(sdist_directory) / f"{project.stem}.tar.gz", "w:gz") as archive:
         for name in names:
             archive.add(ROOT / name, f"{project.stem}/{name}", filter=_anonymous)
         for name in ABSEIL:
-            archive.add(abseil / name, f"{project.stem}/{build_libraries.ABSEIL}/{name}", filter=_anonymous)
+            archive.add(source / name, f"{project.stem}/{abseil.HERE}/{name}", filter=_anonymous)
         metadata = project.metadata().encode()
         entry = tarfile.TarInfo(f"{project.stem}/PKG-INFO")
         entry.size = len(metadata)

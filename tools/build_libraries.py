@@ -1,7 +1,5 @@
 """Builds the package's libraries: with Bazel, or with CMake where there is no Bazel that reads our WORKSPACE.
 
-Bazel builds //:package_libraries; CMakeLists.txt builds all but the simulated GPU.
-
 Each torch minor version has libraries of its own. They are built for the torch that is installed beside the Python
 that runs this, whose headers are taken as they are, or for all of tools/torch_versions.txt, of which
 tools/torch_sdk.py fetches the headers.
@@ -27,7 +25,6 @@ import torch_sdk
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "bindings" / "frugal_alloc"
 LIBRARIES = "_lib"  # in the package
-ABSEIL = ".deps/abseil"  # in the checkout
 OLDEST_GLIBC = (2, 28)  # that there are wheels of torch for
 SIMULATED_GPU = "simulated_gpu"  # in _lib
 TARGET = "//:package_libraries"
@@ -92,11 +89,6 @@ def check_machine(architecture: str | None = None) -> None:
         )
     if has_bazel():  # it names what it misses
         return
-    if not (abseil() / "absl").is_dir():
-        raise BuildError(
-            f"Abseil's source, which a build needs, is not at {abseil()}: run tools/setup in a clone, or set "
-            "FRUGAL_ABSEIL to its folder; nothing is built where pip finds a wheel for this machine"
-        )
     compilers = (*shlex.split(os.environ.get("CXX", ""))[:1], "c++", "g++", "clang++")
     if not any(map(shutil.which, compilers)):
         raise BuildError(
@@ -158,11 +150,12 @@ def everyone() -> list[Torch]:
     return [Torch(torch_sdk.torch(version), version, installed=False) for version in torch_sdk.versions()]
 
 
-def build(torches: list[Torch], architecture: str | None = None) -> Files:
+def build(torches: list[Torch], source: pathlib.Path, architecture: str | None = None) -> Files:
     """The libraries for these, just built, and what each was built for.
 
     Args:
         torches: None of them installed where the architecture is another than this machine's.
+        source: Abseil's, as tools/abseil.py has it.
         architecture: As of check_machine().
     """
     files: Files = {}
@@ -170,7 +163,7 @@ def build(torches: list[Torch], architecture: str | None = None) -> Files:
         for torch in torches:
             files |= _read(_built_by_bazel(torch, _cross_options(architecture)))
     else:
-        files |= _read(_built_by_cmake(torches))
+        files |= _read(_built_by_cmake(torches, source))
     for torch in torches:
         built_for = {"torch": torch.version, "headers": installation.headers_digest(torch.folder)}
         files[f"frugal_alloc_{torch.tag}.json"] = (json.dumps(built_for) + "\n").encode()
@@ -260,11 +253,6 @@ def _built_by_bazel(torch: Torch, options: list[str]) -> dict[str, pathlib.Path]
     return built
 
 
-def abseil() -> pathlib.Path:
-    """The folder that Abseil's source has to be in; an sdist has it there."""
-    return pathlib.Path(os.environ.get("FRUGAL_ABSEIL", ROOT / ABSEIL))
-
-
 def missing_tools() -> list[str]:
     """What the package index has to bring for a build on this machine, by the names that pip knows."""
     if has_bazel():
@@ -274,7 +262,7 @@ def missing_tools() -> list[str]:
     return missing if shutil.which("make") or shutil.which("ninja") else [*missing, "ninja"]
 
 
-def _built_by_cmake(torches: list[Torch]) -> dict[str, pathlib.Path]:
+def _built_by_cmake(torches: list[Torch], source: pathlib.Path) -> dict[str, pathlib.Path]:
     if missing := missing_tools():
         raise BuildError(
             f"CMake or what it runs is not here; pip install {' '.join(missing)}, or install a built wheel"
@@ -285,7 +273,7 @@ def _built_by_cmake(torches: list[Torch]) -> dict[str, pathlib.Path]:
         "CMAKE_BUILD_TYPE": "Release",
         "TORCHES": ";".join(str(torch.folder) for torch in torches),
         "CUDA": torch_sdk.cuda_headers(site),
-        "ABSEIL": abseil(),
+        "ABSEIL": source,
     }
     generator = [] if shutil.which("make") else ["-G", "Ninja"]
     configure = [
@@ -301,4 +289,5 @@ def _built_by_cmake(torches: list[Torch]) -> dict[str, pathlib.Path]:
         if subprocess.run(command).returncode:
             raise BuildError("cmake failed; its messages are above")
     names = "|".join(["preload", *(torch.tag for torch in torches)])
-    return {path.name: path for path in folder.glob("*.so") if re.fullmatch(rf"frugal_\w+_({names})\.so", path.name)}
+    ours = {path.name: path for path in folder.glob("*.so") if re.fullmatch(rf"frugal_\w+_({names})\.so", path.name)}
+    return ours | {f"{SIMULATED_GPU}/{path.name}": path for path in (folder / SIMULATED_GPU).iterdir()}

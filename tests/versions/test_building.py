@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +18,7 @@ from frugal_alloc._common import installation
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
+import abseil  # noqa: E402
 import build_backend  # noqa: E402
 import build_libraries  # noqa: E402
 
@@ -72,14 +76,46 @@ def refused(call: Callable[[], object]) -> str:
     return line
 
 
-def test_without_abseil_it_says_where_to_put_it_and_that_a_wheel_needs_none(unpacked: Path) -> None:
+def made_archive(folder: Path, monkeypatch: Patch) -> Path:
+    """One with Abseil's name alone in it, which is taken for the known one."""
+    packed = folder / "abseil.tar.gz"
+    with tarfile.open(packed, "w:gz") as archive:
+        entry = tarfile.TarInfo("abseil-1/absl")
+        entry.type = tarfile.DIRTYPE
+        entry.mode = 0o755
+        archive.addfile(entry)
+    known = hashlib.sha256(packed.read_bytes()).hexdigest()
+    monkeypatch.setattr(abseil, "ARCHIVES", {(folder / "nowhere.tar.gz").as_uri(): known})
+    return packed
+
+
+def test_abseil_comes_from_the_file_that_is_named(unpacked: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("FRUGAL_ABSEIL", str(made_archive(unpacked, monkeypatch)))
+    assert (abseil.source(unpacked) / "absl").is_dir()
+    monkeypatch.setenv("FRUGAL_ABSEIL", "")
+    assert abseil.source(unpacked) == unpacked / ".deps" / "abseil"
+
+
+def test_abseil_of_another_hash_is_refused_and_leaves_nothing(unpacked: Path, monkeypatch: Patch) -> None:
+    packed = made_archive(unpacked, monkeypatch)
+    packed.write_bytes(packed.read_bytes() + b"more")
+    monkeypatch.setenv("FRUGAL_ABSEIL", str(packed))
+    assert "SHA-256" in refused(lambda: HOOKS["build"](unpacked)) and not (unpacked / ".deps").exists()
+
+
+def test_where_abseil_cannot_be_had_it_says_where_to_put_it(unpacked: Path, monkeypatch: Patch) -> None:
+    made_archive(unpacked, monkeypatch)
     line = refused(lambda: HOOKS["build"](unpacked))
-    assert "FRUGAL_ABSEIL" in line and "wheel" in line and str(unpacked / ".deps" / "abseil") in line
+    assert "FRUGAL_ABSEIL" in line and "wheel" in line and "nowhere.tar.gz" in line
+
+
+def test_folder_without_abseil_is_named(unpacked: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("FRUGAL_ABSEIL", str(unpacked))
+    assert str(unpacked) in refused(lambda: HOOKS["build"](unpacked))
 
 
 @each_hook
 def test_without_a_compiler_it_says_what_to_install(unpacked: Path, monkeypatch: Patch, hook: str) -> None:
-    (unpacked / ".deps" / "abseil" / "absl").mkdir(parents=True)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     line = refused(lambda: HOOKS[hook](unpacked))
     assert "no C++ compiler" in line and "g++" in line and "wheel" in line
@@ -127,6 +163,7 @@ def test_machine_that_there_can_be_no_library_for_is_named(
 def test_old_glibc_is_no_hindrance_where_there_is_a_torch_for_it(unpacked: Path, monkeypatch: Patch) -> None:
     pretend_library("glibc 2.17", monkeypatch)
     monkeypatch.setattr(build_libraries, "beside", lambda: "a torch")
+    made_archive(unpacked, monkeypatch)
     assert "Abseil" in refused(lambda: HOOKS["build"](unpacked))
 
 
@@ -138,10 +175,11 @@ def test_torch_that_does_not_fit_is_named_with_those_that_do(monkeypatch: Patch)
     assert "2.4.1" in line and "2.9, 2.10" in line
 
 
-@pytest.mark.parametrize("is_checkout, told", [(True, "run tools/setup"), (False, "no git checkout")])
+@pytest.mark.parametrize("is_checkout, told", [(True, "FRUGAL_ABSEIL"), (False, "no git checkout")])
 def test_sdist_is_refused_without_abseil_and_outside_a_checkout(
     unpacked: Path, monkeypatch: Patch, is_checkout: bool, told: str
 ) -> None:
+    made_archive(unpacked, monkeypatch)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(unpacked.parent))
     if is_checkout:
         shutil.copy(ROOT / "pyproject.toml", unpacked)
@@ -188,3 +226,16 @@ def test_without_torch_nothing_is_fetched_that_does_not_link_here(with_all: None
 def test_torch_beside_this_python_is_of_its_architecture(with_all: None, tmp_path: Path) -> None:
     line = refused(lambda: build_backend.build_wheel(str(tmp_path), {"architecture": "aarch64"}))
     assert line.endswith("is not for aarch64; add torch=all")
+
+
+def test_cmake_builds_the_libraries_that_bazel_builds() -> None:
+    """Of the simulated GPU, by their names in the rules of both."""
+    folder = ROOT / "cuda" / "simulated"
+    by_bazel = (folder / "BUILD").read_text() + (folder / "libraries" / "BUILD").read_text()
+    listed = set(re.findall(r":(lib[\w-]+\.so(?:\.\d+)?)\"", by_bazel))
+    by_cmake = set(
+        re.findall(
+            r"(?:simulated_library|stand_in)\((lib[\w-]+\.so(?:\.\d+)?) ", (folder / "CMakeLists.txt").read_text()
+        )
+    )
+    assert by_cmake | {"libcudart.so.12", "libcudart.so.13"} == listed
