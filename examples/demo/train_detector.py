@@ -1,7 +1,7 @@
 """Trains a detector on images of many sizes, with PyTorch's allocator and with ours, and compares the memory.
 
-``tools/demo`` runs it. Each training is a process of its own, so that each peak is its own; it runs on the GPU if
-PyTorch sees one, else on the simulated GPU.
+``tools/demo --detector`` runs it. Each training is a process of its own, so that each peak is its own; it runs on the
+GPU if PyTorch sees one, else on the simulated GPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import rich.table
 from frugal_alloc._simulation import simulated_gpu
 
 MIB = 1 << 20
-ALLOCATORS = {"native": "PyTorch native", "frugal": "frugal_alloc"}
+ALLOCATORS = {"native": "PyTorch", "expandable": "expandable segments", "frugal": "frugal_alloc"}
+EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 SIZES = ((480, 640), (427, 640), (640, 480), (640, 426), (375, 500), (500, 333), (612, 612), (768, 1024), (333, 500))
 SHORTER_SIDES = (480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800)
 INTERRUPTED = 130
@@ -49,7 +50,7 @@ class Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="tools/demo", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="tools/demo --detector", description=__doc__.partition("\n")[0])
     parser.add_argument("--steps", type=_number_from(1), default=24, help="training steps with each allocator")
     parser.add_argument("--memory", type=simulated_gpu.parse_size, default=16 << 30, help="of the simulated GPU")
     parser.add_argument("--seed", type=_number_from(0), default=0, help="of weights, images and boxes")
@@ -94,7 +95,7 @@ def _compare(options: argparse.Namespace) -> int:
             f"on a simulated GPU of {options.memory / (1 << 30):.2f} GiB, as PyTorch sees no GPU here. Memory, streams"
         )
         print("and driver calls are modelled there. Values are not computed, so there is no loss to see, and how many")
-        print("boxes the network selects is made up, the same for both allocators.")
+        print("boxes the network selects is made up, the same for all allocators.")
     else:
         print("on this GPU.")
     # A simulated GPU is each process's own, and time on it is modelled; a real one has one training at a time.
@@ -115,6 +116,7 @@ def _run_worker(
     allocator: str, options: argparse.Namespace, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, __file__, "--worker", allocator, f"--steps={options.steps}", f"--seed={options.seed}"]
+    environment = environment | (EXPANDABLE if allocator == "expandable" else {})
     return subprocess.run(line, env=environment, stdout=subprocess.PIPE, text=True)
 
 
@@ -129,7 +131,8 @@ def _print_table(results: list[Result], is_simulated: bool) -> None:
     table.add_row("driver calls for memory", *(f"{r.driver_calls:,}" for r in results))
     if is_simulated:
         table.add_row("driver time (modelled)", *(f"{(r.driver_ns or 0) / 1e6:,.1f} ms" for r in results))
-    table.add_row("whole training", *(f"{r.seconds:,.1f} s" for r in results))
+    else:
+        table.add_row("whole training", *(f"{r.seconds:,.1f} s" for r in results))
     if any(r.is_out_of_memory for r in results):
         table.add_row(
             "end", *(f"out of memory in step {r.steps + 1}" if r.is_out_of_memory else "completed" for r in results)

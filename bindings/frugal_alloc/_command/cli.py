@@ -19,6 +19,7 @@ from .._common.messages import Refused
 _DESCRIPTION = "Takes the place of PyTorch's CUDA caching allocator; says where GPU memory goes."
 _FIRST = """\
 first steps:
+  frugal-alloc demo          # half a minute, without a GPU
   frugal-alloc doctor        # what is here, what works, what is missing
   frugal-alloc run train.py  # the program, unchanged, with the allocator on
   frugal-alloc top           # who holds the GPU's memory now, and what leaks
@@ -38,6 +39,7 @@ class _Command(NamedTuple):
 
 
 _COMMANDS = {
+    "demo": _Command("show on three small programs what this does, in half a minute without a GPU", "demo.command"),
     "run": _Command("run a program with the allocator on", "run", prints=False),
     "simulate": _Command("run a command on a simulated GPU", "simulate", prints=False),
     "fit": _Command("say whether a program fits a GPU, and what takes the memory", "fit.command"),
