@@ -11,6 +11,7 @@ from typing import Any
 
 import fork_server
 import pytest
+from frugal_alloc._simulation import gpu_models
 
 MIB = 1 << 20
 # Runs a command, and says how much of the host's memory that or a process below it has held at most, in KiB.
@@ -195,10 +196,11 @@ def test_the_largest_batch_is_found(fit: Any, tmp_path: Path) -> None:
     assert len(tried) <= 16
 
 
-def test_the_smallest_gpu_is_found(fit_program: Any) -> None:
+def test_the_smallest_gpu_on_sale_is_found(fit_program: Any) -> None:
     verdict = fit_program("inference", "--find-gpu").verdict
     assert verdict["searched"] == "GPU"
     assert verdict["fits"] and verdict["found"] == verdict["gpu"]["name"]
+    assert gpu_models.find(verdict["found"]).is_for_sale
 
 
 def test_a_torch_without_cuda_is_told_which_to_install(fit: Any, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def add(parser: Parser) -> None:
         const="",
         help="find the largest value of this argument that fits",
     )
-    parser.add_argument("--find-gpu", action="store_true", help="find the smallest GPU that it fits")
+    parser.add_argument("--find-gpu", action="store_true", help="find the smallest GPU on sale that it fits")
     parser.add_argument("--strict", action="store_true", help="what is not simulated ends the program")
     parser.add_argument("--json", action="store_true", help="print JSON; the program's output goes to standard error")
     parser.add_argument("--html", metavar="FILE", help="write a page with pictures")
@@ -153,7 +153,7 @@ def _judge(command: Sequence[str], options: argparse.Namespace) -> list[Verdict]
             return fitting.fit(words, setup, _stepwise(advance), output=next(outputs), finds_need=finds_need)
 
     if options.find_gpu:
-        models = [model for model in gpu_models.models() if not model.unified]
+        models = [model for model in gpu_models.models() if model.is_for_sale]
         names = [model.name for model in sorted(models, key=lambda model: model.memory_bytes)]
         verdict, _ = search.smallest(names, lambda name: fit(_setup(options, name), command))
         return [verdict]
