@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import nn
@@ -79,20 +79,16 @@ def half_precision() -> None:
         optimizer.zero_grad()
 
 
-def wide_batch(precision: torch.dtype = torch.float32) -> None:
+def wide_batch(options: str) -> None:
     """Results that outweigh the parameters."""
-    net = model()
+    net = model(16)
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     for batch in batches(8192, WIDTH):
-        with torch.autocast("cuda", precision, enabled=precision.itemsize == 2):
-            loss = net(batch).float().mean()
-        loss.backward()
+        for layer in net:
+            batch = checkpoint(layer, batch, use_reentrant=False) if "checkpoints" in options else layer(batch)
+        batch.mean().backward()
         optimizer.step()
         optimizer.zero_grad()
-
-
-def wide_batch_in_half() -> None:
-    wide_batch(torch.bfloat16)
 
 
 def attention() -> None:
@@ -108,21 +104,77 @@ def attention() -> None:
         optimizer.zero_grad()
 
 
+class EightBits(torch.optim.Optimizer):
+    """Has Adam's two states as bitsandbytes has them: numbers of 8 bits, and of each 256 a factor."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+        super().__init__(parameters, {})
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for parameter in self.param_groups[0]["params"]:
+            state = self.state[parameter]
+            for name in ("first", "second") if not state else ():
+                state[name] = torch.zeros_like(parameter, dtype=torch.uint8)
+                state[f"{name}_factors"] = torch.zeros(-(-parameter.numel() // 256), device="cuda")
+            parameter.sub_(parameter.grad, alpha=0.1)
+
+
 def language_model(batch: str, options: str) -> None:
     """Its loss takes as much as its layers, and lies in no checkpoint."""
     words, head = nn.Embedding(16000, WIDTH).cuda(), nn.Linear(WIDTH, 16000).cuda()
-    layers = [nn.TransformerEncoderLayer(WIDTH, 8, batch_first=True).cuda() for _ in range(6)]
-    optimizer = torch.optim.SGD([one for part in (words, head, *layers) for one in part.parameters()], 0.1)
+    norm = {"norm_first": "norm first" in options}
+    layers = [nn.TransformerEncoderLayer(WIDTH, 8, batch_first=True, **norm).cuda() for _ in range(6)]
+    parameters = [one for part in (words, head, *layers) for one in part.parameters()]
+    optimizer = torch.optim.SGD(parameters, 0.1)
+
+    def loss_of(results: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(head(results).flatten(0, 1), tokens.flatten())
+
     for _ in itertools.count():
         tokens = torch.randint(0, 16000, (int(batch), 128), device="cuda")
-        with torch.autocast("cuda", torch.bfloat16, enabled=options == "half precision"):
+        with torch.autocast("cuda", torch.bfloat16, enabled="half precision" in options):
             results = words(tokens)
             for layer in layers:
                 results = checkpoint(layer, results, use_reentrant=False) if "check" in options else layer(results)
-            loss = functional.cross_entropy(head(results).flatten(0, 1), tokens.flatten())
+            if "chunks" in options:
+                parts = zip(results.chunk(8), tokens.chunk(8), strict=True)
+                loss = sum(checkpoint(loss_of, *part, use_reentrant=False) for part in parts)
+            else:
+                loss = loss_of(results, tokens)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
+
+
+def wide_layers(options: str) -> None:
+    """Parameters that outweigh all else."""
+    net = nn.Sequential(*(nn.Linear(2048, 2048) for _ in range(8))).cuda()
+    if "half" in options:
+        net.bfloat16()
+    batch = torch.randn(2048 if "large batch" in options else 16, 2048, device="cuda", dtype=net[0].weight.dtype)
+    if "8 bits" in options:
+        optimizer: torch.optim.Optimizer = EightBits(net.parameters())
+    else:
+        optimizer = torch.optim.AdamW(net.parameters(), fused="fused" in options or None)
+    if "each" in options:
+        optimizers = {one: torch.optim.AdamW([one], fused="fused" in options or None) for one in net.parameters()}
+
+        def step(parameter: nn.Parameter) -> None:
+            optimizers[parameter].step()
+            parameter.grad = None
+
+        for one in net.parameters():
+            one.register_post_accumulate_grad_hook(step)
+    for _ in itertools.count():
+        if "before" in options:
+            optimizer.zero_grad()
+        loss = net(batch).square().mean()
+        if "before" not in options:
+            optimizer.zero_grad()
+        loss.backward()
+        if "each" not in options:
+            optimizer.step()
 
 
 def with_evaluation() -> None:
@@ -192,6 +244,74 @@ def second_stream() -> None:
         net(copied).mean().backward()
         optimizer.step()
         optimizer.zero_grad()
+
+
+def leaking() -> None:
+    """A graph of each step is kept for ever."""
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    total = torch.zeros((), device="cuda")
+    for batch in batches(1024, WIDTH):
+        loss = net(batch).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        total = total + net(batch).mean()
+
+
+def leaking_of_all_lengths() -> None:
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    kept = []
+    for number in itertools.count():
+        results = net(torch.randn(1024 * (1 + number * 7 % 5), WIDTH, device="cuda"))
+        results.mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        kept.append(results.detach())
+
+
+def joining() -> None:
+    """The results of all steps are one tensor."""
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    joined = torch.empty(0, WIDTH, device="cuda")
+    for batch in batches(2048, WIDTH):
+        results = net(batch)
+        results.mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        joined = torch.cat([joined, results.detach()])
+
+
+def of_all_lengths() -> None:
+    """Texts that a loader pads to the longest of each batch, one of which is long and comes late."""
+    texts = [torch.zeros(900 if number == 41 else 50 + number * 10 % 260) for number in range(48)]
+    loader = torch.utils.data.DataLoader(
+        texts, batch_size=4, collate_fn=lambda batch: nn.utils.rnn.pad_sequence(batch, batch_first=True)
+    )
+    net = nn.Sequential(nn.Linear(1, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH)).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for batch in loader:
+        results = net(batch.cuda().unsqueeze(-1))
+        results.mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def filling_a_cache() -> None:
+    """Of as many tables as there are lengths."""
+    net, tables, losses = model(), {}, []
+    optimizer = torch.optim.Adam(net.parameters())
+    for number, batch in enumerate(batches(256, WIDTH)):
+        length = min(number, 4)
+        if length not in tables:
+            tables[length] = torch.randn(64 << 18, device="cuda")
+        loss = net(batch).mean() + tables[length].mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
 
 
 def inference() -> None:

@@ -45,8 +45,10 @@ class MadeUpJournal:
     def run_out(self) -> None:
         self._add(journal.OUT_OF_MEMORY)
 
-    def recording(self, most_calls: int | None = None, places: dict[int, Place] = PLACES) -> Recording:
-        return recording.record(self.entries, 0, self.texts, places, most_calls)
+    def recording(
+        self, most_calls: int | None = None, places: dict[int, Place] = PLACES, *, trains: bool = True
+    ) -> Recording:
+        return recording.record(self.entries, 0, self.texts, places, most_calls, trains)
 
     def _text(self, text: str) -> int:
         if text not in self.texts:

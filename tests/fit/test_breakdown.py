@@ -1,6 +1,7 @@
 """The peak of a recording, and what it consists of."""
 
 from frugal_alloc._command.fit import breakdown, process_record
+from frugal_alloc._command.fit.changes import Traits
 from frugal_alloc._command.fit.process_record import Place
 from frugal_alloc._command.fit.verdict import (
     ACTIVATIONS,
@@ -18,7 +19,7 @@ from made_up_journal import PLACES, MadeUpJournal
 
 
 def peaks(journal: MadeUpJournal, places: dict[int, Place] = PLACES):
-    return breakdown.peaks(journal.recording(places=places), places, rank=0, gpu=0, counted=(0, 0))
+    return breakdown.peaks(journal.recording(places=places), places, rank=0, gpu=0, counted=(0, 0), traits=Traits())
 
 
 def a_step() -> MadeUpJournal:

@@ -22,6 +22,7 @@ def verdict(used: int, fits: bool | None = None) -> Verdict:
         ended="steps",
         exit_status=0,
         steps=5,
+        calls=0,
         needs_bytes=None,
         ranks=(rank,),
         changes=(),

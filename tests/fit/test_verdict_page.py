@@ -67,12 +67,13 @@ def test_what_to_change_and_what_it_rests_on_are_said() -> None:
         assert part in said, part
     assert "Guessed Nothing. Not modelled Nothing." in text_of(samples.fitting())
     assert "Guessed" not in text_of(samples.failed())
+    assert "Not seen what comes later: --steps 0 runs it to its end" in text_of(samples.growing())
 
 
 def test_allocators_and_runs_of_a_search_have_a_table() -> None:
     said = text_of(*samples.allocators())
-    assert "frugal_alloc yes 15.36 GiB 130.00 MiB -" in said
-    assert "PyTorch's native allocator no 35.32 GiB 299.00 MiB 25.00 GiB" in said
+    assert "PyTorch's native allocator yes 15.36 GiB 130.00 MiB -" in said
+    assert "frugal_alloc no 35.32 GiB 299.00 MiB 25.00 GiB" in said
     assert "8 yes 9.00 GiB 256 no ran out 48 yes 23.00 GiB" in text_of(samples.searched())
     in_vain = text_of(samples.searched_in_vain("failed", 3))
     assert "8 yes 9.00 GiB 256 no ran out 64 not known failed by itself (status 3)" in in_vain

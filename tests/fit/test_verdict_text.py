@@ -25,53 +25,84 @@ def of_little_memory() -> Verdict:
     return samples.fitting(ranks=(dataclasses.replace(samples.rank(), peak=moment, phases=(moment,), series=()),))
 
 
+def with_caches() -> Verdict:
+    """That an allocator has taken since."""
+    rank = samples.rank()
+    last = dataclasses.replace(rank.series[-1], used_bytes=rank.peak.used_bytes + 2 * GIB)
+    return samples.fitting(ranks=(dataclasses.replace(rank, series=(*rank.series, last)),))
+
+
 NOTHING = samples.fitting(fits=None, ended="itself", ranks=())
 FITTING_L4, SMALL_L4 = samples.Tried("L4", True, 15 * GIB), samples.Tried("L4", False, 35 * GIB)
 AT = "at step 3, in backward, train.py:41"
+WITH = "with PyTorch's native allocator"
 FIRST_LINES = [
-    (samples.fitting(), f"fits: 15.36 of 24.00 GiB, {AT}"),
+    (samples.fitting(), f"fits: 15.36 of 24.00 GiB in 3 steps {WITH}, {AT}"),
     (
         samples.refused(),
-        f"does not fit: needs 31.00 GiB, and NVIDIA GeForce RTX 4090 has 24.00 GiB; most is needed {AT}",
+        f"does not fit: needs 31.00 GiB {WITH}, and NVIDIA GeForce RTX 4090 has 24.00 GiB; most is needed {AT}",
     ),
     (
         samples.refused(needs_bytes=None),
-        f"does not fit: takes 35.32 GiB, and NVIDIA GeForce RTX 4090 has 24.00 GiB; most is needed {AT}",
+        f"does not fit: takes 35.32 GiB {WITH}, and NVIDIA GeForce RTX 4090 has 24.00 GiB; most is needed {AT}",
     ),
     (
         samples.refused(needs_bytes=None, ranks=(samples.rank(),)),
-        f"does not fit: memory runs out at 15.36 of 24.00 GiB, {AT}",
+        f"does not fit: memory runs out at 15.36 of 24.00 GiB {WITH}, {AT}",
     ),
     (
         samples.refused(gpu=dataclasses.replace(samples.refused().gpu, name="a GPU")),
-        f"does not fit: needs 31.00 GiB, and the GPU has 24.00 GiB; most is needed {AT}",
+        f"does not fit: needs 31.00 GiB {WITH}, and the GPU has 24.00 GiB; most is needed {AT}",
     ),
-    (samples.ranks(), f"fits: 16.89 of 24.00 GiB, {AT}, on rank 2"),
-    (of_little_memory(), "fits: 300.00 MiB of 24.00 GiB, at step 1, in forward"),
+    (samples.ranks(), f"fits: 16.89 of 24.00 GiB in 3 steps {WITH}, {AT}, on rank 2"),
+    (of_little_memory(), f"fits: 300.00 MiB of 24.00 GiB in 3 steps {WITH}, at step 1, in forward"),
+    (
+        samples.growing(),
+        f"fits now, but grows 120.00 MiB a step: full in step 78; seen in 8 steps {WITH}; train.py:41 asks for most of "
+        "it",
+    ),
+    (
+        samples.refused(ranks=samples.growing().ranks),
+        f"does not fit: needs 31.00 GiB {WITH}, and NVIDIA GeForce RTX 4090 has 24.00 GiB; most is needed {AT}; it "
+        "grows 120.00 MiB a step",
+    ),
+    (
+        samples.differing(),
+        f"fits: 15.36 of 24.00 GiB in 3 steps {WITH}, {AT}; batches differ, the longest so far in step 3",
+    ),
+    (
+        samples.called(),
+        f"fits: 15.36 of 24.00 GiB to its end, in 7 calls of its model {WITH}, at call 3, in backward, train.py:41",
+    ),
+    (
+        with_caches(),
+        f"fits: 15.36 of 24.00 GiB in 3 steps {WITH}, {AT}; 17.36 GiB with caches",
+    ),
     (samples.failed(), "no verdict: the program failed by itself, with exit status 3"),
     (
         samples.fitting(fits=None, ended="interrupted", exit_status=130),
         "no verdict: the program was interrupted",
     ),
     (NOTHING, "no verdict: the program ended and asked for no memory of a GPU"),
-    (samples.searched(), f"fits up to --batch-size 48: 15.36 of 24.00 GiB, {AT}"),
+    (samples.searched(), f"fits up to --batch-size 48: 15.36 of 24.00 GiB in 3 steps {WITH}, {AT}"),
     (
         samples.searched(found_is_last=True),
-        f"fits up to --batch-size 48, the largest of the range (a larger one may fit): 15.36 of 24.00 GiB, {AT}",
+        "fits up to --batch-size 48, the largest of the range (a larger one may fit): 15.36 of 24.00 GiB in 3 steps "
+        f"{WITH}, {AT}",
     ),
     (
         samples.refused(searched="--batch-size", tried=(samples.Tried("8", False, 35 * GIB),)),
-        "does not fit, even with --batch-size 8: needs 31.00 GiB, and NVIDIA GeForce RTX 4090 has 24.00 GiB; most is "
-        f"needed {AT}",
+        f"does not fit, even with --batch-size 8: needs 31.00 GiB {WITH}, and NVIDIA GeForce RTX 4090 has 24.00 GiB; "
+        f"most is needed {AT}",
     ),
     (
         samples.fitting(searched="GPU", tried=(FITTING_L4,), found="L4"),
-        f"fits L4, the smallest GPU that will do: 15.36 of 24.00 GiB, {AT}",
+        f"fits L4, the smallest GPU that will do: 15.36 of 24.00 GiB in 3 steps {WITH}, {AT}",
     ),
     (
         samples.refused(searched="GPU", tried=(SMALL_L4,)),
-        "does not fit any GPU that is known: needs 31.00 GiB, and NVIDIA GeForce RTX 4090 has 24.00 GiB; most is "
-        f"needed {AT}",
+        f"does not fit any GPU that is known: needs 31.00 GiB {WITH}, and NVIDIA GeForce RTX 4090 has 24.00 GiB; "
+        f"most is needed {AT}",
     ),
     (
         samples.searched_in_vain("failed", 3),
@@ -188,13 +219,14 @@ def test_what_to_change_and_what_it_rests_on_are_said() -> None:
         "24.00 GiB, of which its context takes 512.00 MiB",
         "GPU's memory: 24.00 GiB is what CUDA calls the total memory of such a GPU, published at "
         "https://example.org/log GPU's context: 512.00 MiB is estimated: 4 MiB for each",
-        "Allocator: frugal_alloc",
+        "Allocator: PyTorch's native allocator",
         "memory ran out after 0 steps; 8.2 s",
         "at most 33.88 GiB asked for at a time, and 34.17 GiB reserved",
     ):
         assert part in told, part
     assert "Guessed: nothing Not modelled: nothing" in said(samples.fitting())
     assert "Guessed" not in said(samples.failed())
+    assert "Not seen: what comes later: --steps 0 runs it to its end" in said(samples.growing())
 
 
 @pytest.mark.parametrize("model", gpu_models.models(), ids=lambda model: model.name)
@@ -225,9 +257,9 @@ def test_other_allocators_stand_beside_the_first() -> None:
     lines = text.render(samples.allocators()).splitlines()
     rows = [re.split(r"\s{2,}", line) for line in lines[3:6]]
     assert rows == [
-        ["frugal_alloc", "yes", "15.36 GiB", "130.00 MiB", "-"],
-        ["PyTorch's native allocator", "no", "35.32 GiB", "299.00 MiB", "25.00 GiB"],
+        ["PyTorch's native allocator", "yes", "15.36 GiB", "130.00 MiB", "-"],
         ["PyTorch's expandable segments", "yes", "16.13 GiB", "136.50 MiB", "-"],
+        ["frugal_alloc", "no", "35.32 GiB", "299.00 MiB", "25.00 GiB"],
     ]
 
 
@@ -253,3 +285,4 @@ def test_colours_are_for_terminals() -> None:
     assert out.getvalue() == text.render([samples.fitting()])
     assert "\x1b[" not in out.getvalue()
     assert text.render([samples.fitting()], colour=True).startswith("\x1b[1;32mfits: ")
+    assert text.render([samples.growing()], colour=True).startswith("\x1b[1;31mfits now, but grows")

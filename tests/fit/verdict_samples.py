@@ -24,7 +24,9 @@ from frugal_alloc._command.fit.verdict import (
     Change,
     CodeLine,
     Gpu,
+    Growth,
     HeldByLine,
+    Inputs,
     Moment,
     RankPeaks,
     Sample,
@@ -84,11 +86,12 @@ def fitting(**changed: Any) -> Verdict:
         command=("python", "train.py", "--batch-size", "32"),
         gpu=Gpu("NVIDIA GeForce RTX 4090", 24 * GIB, 512 * MIB, "https://example.org/log", "estimated: 4 MiB for each"),
         gpus=1,
-        allocator="frugal",
+        allocator="native",
         fits=True,
         ended="steps",
         exit_status=0,
         steps=STEPS,
+        calls=0,
         needs_bytes=None,
         ranks=(rank(),),
         changes=(Change("half the batch, with gradients accumulated over twice as many", 3 * GIB, is_estimate=True),),
@@ -118,6 +121,20 @@ def refused(**changed: Any) -> Verdict:
         "error": "CUDA out of memory. Tried to allocate 2.00 GiB.",
     }
     return fitting(**(defaults | changed))
+
+
+def growing() -> Verdict:
+    grown = dataclasses.replace(rank(), growth=Growth(120 * MIB, 120 * MIB, LOOP))
+    return fitting(ranks=(grown,), steps=8, not_seen=("what comes later: --steps 0 runs it to its end",))
+
+
+def differing() -> Verdict:
+    return fitting(largest_so_far=Inputs(MIB, 2 * MIB, 3))
+
+
+def called() -> Verdict:
+    """Of a model that is not trained."""
+    return fitting(steps=0, calls=7, ended="itself")
 
 
 def failed() -> Verdict:
@@ -150,14 +167,17 @@ def searched_in_vain(
 def allocators() -> list[Verdict]:
     return [
         fitting(),
-        refused(allocator="native", needs_bytes=25 * GIB),
         fitting(allocator="expandable", ranks=(rank(scale=1.05),)),
+        refused(allocator="frugal", needs_bytes=25 * GIB),
     ]
 
 
 ALL: dict[str, list[Verdict]] = {
     "fitting": [fitting()],
     "refused": [refused()],
+    "growing": [growing()],
+    "differing": [differing()],
+    "called": [called()],
     "failed": [failed()],
     "ranks": [ranks()],
     "searched": [searched()],

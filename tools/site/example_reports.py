@@ -6,21 +6,17 @@ What was recorded lies in docs/reports/examples as JSON, as `--json` and report_
 
 from __future__ import annotations
 
-import collections.abc
-import dataclasses
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
-import types
-import typing
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "bindings"), str(ROOT / "tools")]
 from frugal_alloc._command.fit import page as fit_page  # noqa: E402
-from frugal_alloc._command.fit.verdict import Verdict  # noqa: E402
+from frugal_alloc._command.fit.verdict import of_document  # noqa: E402
 from frugal_alloc._report import page as report_page  # noqa: E402
 from pictures import simulated_run  # noqa: E402
 
@@ -35,25 +31,8 @@ def pages() -> dict[str, str]:
     for path in sorted(FOLDER.glob("*.json")):
         document = json.loads(path.read_text(encoding="utf-8"))
         name = path.with_suffix(".html").relative_to(ROOT / "docs").as_posix()
-        found[name] = _fit_page(document) if path.stem == "fit" else report_page.render(document)
+        found[name] = fit_page.render(of_document(document)) if path.stem == "fit" else report_page.render(document)
     return found
-
-
-def _fit_page(document: Any) -> str:
-    return fit_page.render([formed(Verdict, verdict) for verdict in document["verdicts"]])
-
-
-def formed(kind: Any, value: Any) -> Any:
-    """What JSON has of a dataclass and of all below it, as that again; keys that it does not have are left out."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if dataclasses.is_dataclass(kind):
-        kinds = typing.get_type_hints(kind)
-        return kind(**{name: formed(kinds[name], field) for name, field in value.items() if name in kinds})
-    if origin is tuple:
-        return tuple(formed(arguments[0], member) for member in value)
-    if origin in (types.UnionType, typing.Union):
-        return None if value is None else formed(arguments[0], value)
-    return dict(value) if origin is collections.abc.Mapping else value
 
 
 def record() -> int:

@@ -6,8 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .._common import recorded_files
+from .._common import recorded_files, shapes
+from .._common.messages import Refused
 from .._report import schema
+from .fit import verdict
+from .fit.verdict import Verdict
 
 # A report of 100,000 blocks has some 5 MB; a log of TensorFlow with several dumps some 100.
 MOST_BYTES = 512 << 20
@@ -15,6 +18,25 @@ MOST_BYTES = 512 << 20
 
 class ReportError(Exception):
     """The file cannot be shown; the message is one line that names it and says why."""
+
+
+def verdicts_in(path: str | os.PathLike[str]) -> list[Verdict]:
+    """Those that ``fit --json`` has printed; none where the file is another, or cannot be read.
+
+    Raises:
+        Refused: they are of another version, or damaged.
+    """
+    try:
+        document = recorded_files.parse_values(recorded_files.read_bytes(Path(path), MOST_BYTES), Path(path))
+    except recorded_files.UnreadableFile:
+        return []
+    # A report has verdicts, too, among much else.
+    if not isinstance(document, dict) or document.keys() != {"version", "verdicts"}:
+        return []
+    try:
+        return verdict.of_document(document)
+    except shapes.Misshapen as error:
+        raise Refused(f"{path}: {error}") from None
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -6,19 +6,22 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from .._common.arguments import Parser
 from .._common.messages import Refused
 from .._report import compare, files, join, text
 from . import report_files
+from .fit import text as fit_text
+from .fit.verdict import Verdict
 
 
 def add(parser: Parser) -> None:
     parser.description = (
         "Prints a report that a run has written (setting report_dir, or frugal_alloc.report().to_json()); the files of "
         "several ranks become one. TensorFlow's logs with a dump of its BFC allocator, or with memory printed at each "
-        "step, are read, too."
+        "step, are read, too, and what fit --json has printed."
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help="a report, or one of each rank of a run")
     parser.add_argument("--compare", metavar="OTHER", nargs="+", help="print what changed from FILE to this run")
@@ -32,6 +35,8 @@ def add(parser: Parser) -> None:
 
 
 def carry_out(options: argparse.Namespace) -> int:
+    if verdicts := report_files.verdicts_in(options.files[0]):
+        return _of_fit(verdicts, options)
     try:
         document = join.join([report_files.read(path) for path in options.files])
         other = join.join([report_files.read(path) for path in options.compare]) if options.compare else None
@@ -48,6 +53,18 @@ def carry_out(options: argparse.Namespace) -> int:
         _print(files.to_json(document))
     elif options.html is None and options.memory_viz is None:
         _print(text.render(document, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+    return 0
+
+
+def _of_fit(verdicts: Sequence[Verdict], options: argparse.Namespace) -> int:
+    if len(options.files) > 1 or options.compare or options.memory_viz or options.json:
+        raise Refused(f"{options.files[0]} is a verdict of fit, which is printed, or written with --html, alone")
+    if options.html is not None:
+        from .fit import page
+
+        _write(options.html, page.render(verdicts).encode())
+    else:
+        fit_text.write(verdicts, sys.stdout)
     return 0
 
 

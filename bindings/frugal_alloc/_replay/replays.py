@@ -124,16 +124,17 @@ class OrderCheck:
 class Replayer:
     """Starts the workers for one installation of torch. Any thread may use it; Stop() ends all that is running."""
 
-    def __init__(self, device: str = SIMULATED) -> None:
+    def __init__(self, device: str = SIMULATED, settings: str = "") -> None:
         """
         Args:
             device: SIMULATED, or REAL: the first GPU that this process sees, whose time is the wall's. A capacity is
                 then a limit on the allocator, and streams have no work.
+            settings: Of PyTorch's allocator, as PYTORCH_CUDA_ALLOC_CONF has them.
 
         Raises:
             MissingPart: torch with CUDA, or a library of ours for it, is not installed.
         """
-        self.device = device
+        self.device, self._settings = device, settings
         self._torch = installation.find_cuda_torch()
         self._replay_library = installation.find_library("replay", self._torch)
         self._lock = threading.Lock()
@@ -245,7 +246,7 @@ class Replayer:
             "request": request,
         }
         what = f"{history.name} with {allocator}"
-        environment = _worker_environment(None if self.device == REAL else capacity, allocator)
+        environment = _worker_environment(None if self.device == REAL else capacity, allocator, self._settings)
         if checks_order:
             environment["FRUGAL_SIM_ORDER"] = "1"
         status, output, errors = self._run_worker(json.dumps(task), history.events, environment)
@@ -379,13 +380,12 @@ def _round_up(size: int) -> int:
     return -(-size // _PAGE_BYTES) * _PAGE_BYTES
 
 
-def _worker_environment(capacity: int | None, allocator: str) -> dict[str, str]:
+def _worker_environment(capacity: int | None, allocator: str, settings: str) -> dict[str, str]:
     """Of a simulated GPU of this capacity; None: of the GPU that there is."""
     # What the user has set is for other programs, and would change the measurement.
     base = {k: v for k, v in os.environ.items() if k not in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")}
-    if allocator in _SETTINGS:
-        # The older of two names: every torch from 2.9 on reads it.
-        base["PYTORCH_CUDA_ALLOC_CONF"] = _SETTINGS[allocator]
+    # The older of two names: every torch from 2.9 on reads it. Of what is said twice the latter holds.
+    base["PYTORCH_CUDA_ALLOC_CONF"] = ",".join(filter(None, [settings, _SETTINGS.get(allocator)]))
     if capacity is None:
         return base
     base = {k: v for k, v in base.items() if not k.startswith("FRUGAL_SIM_") or k == "FRUGAL_SIM_LIBRARIES"}

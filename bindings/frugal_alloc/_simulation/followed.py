@@ -23,8 +23,8 @@ from .simulated_gpu import Output
 
 #: The variable with the order, in JSON.
 ORDER = "FRUGAL_FOLLOW"
-# Newer versions of PyTorch read the first.
-_SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+#: The variables with the settings of PyTorch's allocator; newer versions read the first.
+SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 _SUFFIX = ".messages"
 _LISTEN_EVERY_SECONDS = 0.2
 
@@ -42,7 +42,7 @@ def put(base: Mapping[str, str], follower: str, folder: str, allocator: str, **o
     result = dict(base)
     result[ORDER] = json.dumps({"follower": follower, "folder": folder, "allocator": allocator, **options})
     if allocator == "expandable":
-        for name in _SETTINGS:
+        for name in SETTINGS:
             kept = [part for part in result.get(name, "").split(",") if part and "expandable_segments" not in part]
             result[name] = ",".join([*kept, "expandable_segments:True"])
     startup.add("follower", result)

@@ -23,6 +23,7 @@ LEFT_OUT = {"nvidia", "geforce", "tesla", "rtx", "gtx", "gpu"}
 SAME = {"gb": "g", "gib": "g", "mobile": "laptop"}
 NEAREST = 3
 EXAMPLES = ["RTX 4090", "A100-80GB", "H100"]
+_OF_AMD = re.compile(r"amd|instinct|radeon|mi\d{2,}|rx\d{3,}")
 
 
 class UnknownGpu(ValueError):
@@ -58,6 +59,13 @@ class GpuModel:
     unified: bool = False
     note: str = ""
 
+    @property
+    def is_for_sale(self) -> bool:
+        """As a card, or by the hour, and PyTorch's newest packages have kernels for it: no part of a laptop or of a
+        small computer, and none of a line that is no longer made."""
+        is_old = "GTX" in self.name or self.capability.startswith("6.")
+        return not (self.unified or "Laptop" in self.name or is_old)
+
     def environment_text(self) -> str:
         """The value of FRUGAL_SIM_GPU for a simulated GPU of this model."""
         l2 = f"{self.l2_bytes >> 10}KiB"
@@ -88,6 +96,8 @@ def find(text: str) -> GpuModel:
     if found:
         choices = " or ".join(_distinct_alias(model) for model in found)
         raise UnknownGpu(f"{text!r:.60} is more than one GPU; write {choices}")
+    if _OF_AMD.match(_key(text)):
+        raise UnknownGpu(f"{text!r:.60} is a GPU of AMD's, and those are not modelled, only NVIDIA's")
     near = ", ".join(_nearest(text))
     raise UnknownGpu(f"no GPU {text!r:.60} is known; near it are {near}; or give the memory of yours")
 

@@ -21,12 +21,14 @@ from ..._simulation import followed
 from ..._tracking import live_tensors
 from ..._tracking.trained import gradients_of, parameters_of, parts_of, tensors_in_state
 from ..._tracking.training import StepCounter
-from . import process_record
+from . import longest, process_record
 from .verdict import GRADIENTS, OPTIMIZER_STATE, PARAMETERS
 
 _EVERY_SECONDS = 0.05
 # For other ranks.
 _PATIENCE_SECONDS = 30.0
+# Where bitsandbytes and torchao begin with 8-bit states.
+_LEAST_NUMBERS = 4096
 # The thread that looks for collectives that are done does so every 100 ms (ProcessGroupNCCL's watchdog).
 _TWO_LOOKS_SECONDS = 0.25
 
@@ -51,7 +53,7 @@ class Agent:
 
     def __init__(self, sender: followed.Sender, order: Mapping[str, Any]) -> None:
         """The order says after how many ``steps``, or ``calls`` of a model in a program without steps, that is ended;
-        None: by itself."""
+        None: by itself. And whether loaders are to give their ``longest`` batches first."""
         import torch
 
         self._folder, self._sender = order["folder"], sender
@@ -66,6 +68,8 @@ class Agent:
         self._trains = False
         self._has_autocast = False
         self._error = ""
+        if order["longest"]:
+            longest.take_first()
         library.journal_start()
         loop.listen(self)
         torch.cuda._lazy_call(self._cuda_started)
@@ -147,7 +151,10 @@ class Agent:
             self._folder,
             self._library,
             steps=self._steps.count,
+            trains=self._trains,
             is_half=self._has_autocast or self._labels.trains_half,
+            can_fuse=self._labels.can_fuse,
+            reordered=longest.reordered(),
             ended=ended,
             error=self._error,
             advice=_advice() if self._error else [],
@@ -226,8 +233,8 @@ class Labels:
         self._library = library
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._has_looked = False
-        # An optimizer has parameters of half precision.
-        self.trains_half = False
+        # An optimizer has parameters of half precision; knows fused=True, and was made without.
+        self.trains_half = self.can_fuse = False
 
     @property
     def has_optimizers(self) -> bool:
@@ -241,8 +248,11 @@ class Labels:
         parameters = parameters_of(optimizer)
         self.trains_half |= any(_is_half(parameter) for parameter in parameters)
         self._label(parameters, PARAMETERS)
+        self.can_fuse |= any("fused" in group and not group["fused"] for group in optimizer.param_groups)
         self._label(gradients_of(parameters), GRADIENTS)
         self._label(tensors_in_state(optimizer.state), OPTIMIZER_STATE)
+        for label, size in process_record.NUMBERS.items():
+            self._label((state for state in tensors_in_state(optimizer.state) if _has_numbers(state, size)), label)
 
     def of_gradients(self, optimizer: Any) -> None:
         """A step may let them go."""
@@ -273,6 +283,11 @@ class Labels:
                     address = live_tensors.address_of(part)
                     if address:
                         self._library.journal_label(address, component)
+
+
+def _has_numbers(state: Any, size: int) -> bool:
+    """Of so many bytes, and enough of them that 8-bit optimizers do not leave them as they are."""
+    return state.is_floating_point() and state.element_size() == size and state.numel() >= _LEAST_NUMBERS
 
 
 def _is_half(parameter: Any) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator, Mapping
 
-from . import changes
+from . import changes, growth
+from .changes import Traits
 from .process_record import Place
 from .recording import Recording, Use
 from .verdict import COMPONENTS, CONTEXT, PHASES, WASTE, CodeLine, Moment, RankPeaks, Sample
@@ -23,14 +24,14 @@ def peaks(
     rank: int,
     gpu: int,
     counted: tuple[int, int] | None,
-    is_half: bool = False,
+    traits: Traits,
 ) -> RankPeaks | None:
     """None: nothing was allocated.
 
     Args:
         counted: The most bytes that were requested at a time, and reserved, as PyTorch's allocator says; None: as the
             recording says.
-        is_half: The program computes in half precision.
+        traits: Of the program.
     """
     if not recording.allocations:
         return None
@@ -60,7 +61,9 @@ def peaks(
         series=tuple(_sample(recording, *state) for state in samples.values()),
         requested_peak_bytes=requested,
         reserved_peak_bytes=reserved,
-        savings=changes.savings(recording, places, lines, phase=moment.phase, is_half=is_half),
+        changes=changes.of_recording(recording, places, lines, phase=moment.phase, traits=traits),
+        growth=growth.growth(recording, lines),
+        inputs=growth.inputs(recording),
     )
 
 

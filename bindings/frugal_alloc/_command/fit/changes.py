@@ -1,104 +1,134 @@
-"""What would make a program smaller, by what its memory is for at the peak, and what that would save."""
+"""What would make a program smaller, and what that would save of the most that it asks for at a time.
+
+A change is said only where its saving follows from what the program held from moment to moment:
+``tests/fit/test_savings.py`` carries each out and holds it to a tenth.
+"""
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..._common.messages import format_bytes, format_code_line
 from ..._replay.timeline import NEVER
 from . import process_record, verdict
 from .process_record import Place
 from .recording import Allocation, Recording
-from .verdict import BACKWARD, EVALUATION, FORWARD, OPTIMIZER, Change, CodeLine, HeldByLine, RankPeaks, Savings
+from .verdict import BACKWARD, ELSEWHERE, EVALUATION, FORWARD, OPTIMIZER, Change, CodeLine, HeldByLine
 
 # Of the peak; what brings less is not worth its line.
-_LEAST_PART = 0.05
+LEAST_PART = 0.05
 MOST = 5
-# Where no layer repeats another: what checkpoints themselves take, and what is computed again at a time.
-_STAYS_OF_UNLIKE_LAYERS = 1 / 3
+# Into so many parts a loss is computed; more bring little.
+_CHUNKS = 8
+# Results of the model's and copies of them that a loss is made of, in each forward pass; more are layers' results.
+_MOST_SCORES = 3
+# Of 8-bit states each 256 numbers have a factor of 4 bytes.
+_EIGHT_BITS = 1 + 4 / 256
+
+# What a change does without: from when, until when, and how many bytes.
+_Spared = tuple[int, int, int]
 
 
-def of_rank(rank: RankPeaks, allocator: str, is_half: bool) -> tuple[Change, ...]:
-    """The most useful first, each with the bytes of the peak that it frees: what the peak holds of it, or an estimate.
+@dataclasses.dataclass(frozen=True)
+class Traits:
+    """Of the program, as far as advice depends on it."""
 
-    Args:
-        is_half: The program computes in half precision already.
-    """
-    least = max(rank.peak.used_bytes * _LEAST_PART, 1)
-    worthwhile = [change for change in _changes(rank, allocator, is_half) if change.bytes >= least]
-    return tuple(sorted(worthwhile, key=lambda change: -change.bytes)[:MOST])
+    is_half: bool = False  # it computes in half precision
+    can_fuse: bool = False  # its optimizer knows fused=True, and was made without
 
 
-def _changes(rank: RankPeaks, allocator: str, is_half: bool) -> Iterator[Change]:
-    phase, held = rank.peak.phase, collections.Counter(rank.peak.components)
-    half = rank.savings.half_batch_bytes
-    if phase == EVALUATION:
-        yield Change("a smaller batch for evaluation: half of it", half, is_estimate=True)
-    else:
-        if (line := rank.savings.checkpoints_line) is not None:
-            where = format_code_line(line.where.file, line.where.line) if line.where is not None else ""
-            text = (
-                "checkpoint the layers whose results are kept for backward (torch.utils.checkpoint): "
-                f"{format_bytes(line.bytes)} are of {where}"
-            )
-            yield Change(text, rank.savings.checkpoints_bytes, is_estimate=True)
-        yield Change("half the batch, with gradients accumulated over twice as many", half, is_estimate=True)
-        if held[verdict.ACTIVATIONS] > held[verdict.PARAMETERS] > 0 and not is_half:
-            text = "torch.autocast with bfloat16, where results are in single precision: half of them"
-            yield Change(text, held[verdict.ACTIVATIONS] // 2, is_estimate=True)
-    if phase == FORWARD:
-        text = (
-            "call optimizer.zero_grad() before the forward pass, not after it, or with set_to_none=True: the gradients "
-            "of the step before are still there"
-        )
-        yield Change(text, held[verdict.GRADIENTS])
-    if phase == OPTIMIZER:
-        text = (
-            "make the optimizer with fused=True or foreach=False: a step makes temporaries as large as the parameters"
-        )
-        yield Change(text, held[verdict.TEMPORARIES])
-    text = (
-        "an optimizer with a smaller state (8-bit, Adafactor or SGD), or the state shared out among ranks "
-        "(ZeroRedundancyOptimizer, fully_shard): 8-bit states take a quarter of single precision"
-    )
-    yield Change(text, held[verdict.OPTIMIZER_STATE] * 3 // 4, is_estimate=True)
-    if phase in (BACKWARD, OPTIMIZER):
-        text = "step each parameter as its gradient is there (register_post_accumulate_grad_hook), and let it go"
-        yield Change(text, held[verdict.GRADIENTS])
-    if allocator != "frugal":
-        yield Change("frugal_alloc.enable(): memory that this allocator holds and nobody uses", held[verdict.WASTE])
-
-
-def savings(
+def of_recording(
     recording: Recording,
-    places_by_site: Mapping[int, Place],
+    places: Mapping[int, Place],
     lines: Mapping[int, CodeLine | None],
     *,
     phase: str,
-    is_half: bool,
-) -> Savings:
-    """Estimates, from what the program holds at each moment.
+    traits: Traits,
+) -> tuple[Change, ...]:
+    """The most useful first.
 
     Args:
         lines: The program's own, by site.
         phase: That of the peak.
-        is_half: The program computes in half precision.
     """
     most = _most_live(recording)
-    batch = _of_batch(recording, phase, is_half)
-    kept = _kept_by_layers(recording, places_by_site)
-    size, at = max(((held, at) for at, _, held in _held(recording, kept)), default=(0, 0))
-    at_most = [block for block in kept if block.born <= at < block.died]
-    stays = _stays(at_most, size)
-    return Savings(
-        half_batch_bytes=most - _most_live(recording, batch, lambda held: held // 2),
-        checkpoints_bytes=most - _most_live(recording, kept, lambda held: held - stays(held)),
-        checkpoints_line=next(
-            (line for line in held_by_lines(at_most, lines) if line.where is not None),
-            None,
+    found = [
+        dataclasses.replace(change, bytes=most - left)
+        for change, left in _changes(recording, places, lines, phase, traits)
+    ]
+    worthwhile = [change for change in found if change.bytes >= max(most * LEAST_PART, 1)]
+    return tuple(sorted(worthwhile, key=lambda change: -change.bytes)[:MOST])
+
+
+def _changes(
+    recording: Recording,
+    places: Mapping[int, Place],
+    lines: Mapping[int, CodeLine | None],
+    phase: str,
+    traits: Traits,
+) -> Iterator[tuple[Change, int]]:
+    """Each with the most that is live once it is made."""
+    batch = [(block.born, block.died, block.bytes // 2) for block in _of_batch(recording, phase, traits.is_half)]
+    half = _most_live(recording, batch)
+    if phase == EVALUATION:
+        yield Change("a smaller batch for evaluation: half of it", 0, is_estimate=True), half
+        return
+    yield Change("half the batch, with gradients accumulated over twice as many", 0, is_estimate=True), half
+    yield from _checkpoints(recording, places, lines, traits.is_half)
+    yield (
+        Change(
+            f"compute the model's last layer and the loss in {_CHUNKS} parts, each in a checkpoint "
+            "(torch.utils.checkpoint)",
+            0,
+            is_estimate=True,
         ),
+        _most_live(recording, _of_loss(recording, places)),
     )
+    yield (
+        Change(
+            "call optimizer.zero_grad() before the forward pass, not after it: the gradients of the step before are "
+            "still there",
+            0,
+        ),
+        _most_live(recording, _late_gradients(recording)),
+    )
+    passing = list(_of_optimizer_steps(recording))
+    if traits.can_fuse:
+        text = "make the optimizer with fused=True: a step makes temporaries as large as the parameters"
+        yield Change(text, 0), _most_live(recording, passing)
+    text = "8-bit optimizer states, as bitsandbytes.optim and torchao.optim have them"
+    yield Change(text, 0, is_estimate=True), _most_live(recording, [*_of_states(recording), *passing])
+    if not _accumulates(recording):
+        text = "step each parameter as its gradient is there (register_post_accumulate_grad_hook), and let it go"
+        largest = max((size for _, _, size in passing), default=0)
+        yield Change(text, 0), _most_live(recording, [*_gradients(recording), *passing]) + largest
+
+
+def _most_live(
+    recording: Recording, spared: Iterable[_Spared] = (), saved: Callable[[int], int] = lambda held: held
+) -> int:
+    """Bytes of all allocations at a time, less what is saved of those that are spared then."""
+    return max((live - saved(held) for _, live, held in _held(recording, spared)), default=0)
+
+
+def _held(recording: Recording, spared: Iterable[_Spared]) -> Iterator[tuple[int, int, int]]:
+    """Each moment of a change, and the bytes of all allocations that are live from then on, and of the spared ones."""
+    changes: collections.Counter[int] = collections.Counter()
+    of_spared: collections.Counter[int] = collections.Counter()
+    for counter, stretches in ((changes, map(_whole, recording.allocations)), (of_spared, spared)):
+        for begins, ends, size in stretches:
+            counter[begins] += size
+            counter[ends] -= size
+    live = held = 0
+    for at in sorted({*changes, *of_spared}):
+        live, held = live + changes[at], held + of_spared[at]
+        yield at, live, held
+
+
+def _whole(block: Allocation) -> _Spared:
+    return block.born, block.died, block.bytes
 
 
 def held_by_lines(allocations: Sequence[Allocation], lines: Mapping[int, CodeLine | None]) -> list[HeldByLine]:
@@ -112,25 +142,88 @@ def held_by_lines(allocations: Sequence[Allocation], lines: Mapping[int, CodeLin
     return [HeldByLine(*key, held, blocks_of[key]) for key, held in bytes_of.most_common()]
 
 
-def _most_live(
-    recording: Recording, chosen: Sequence[Allocation] = (), saved: Callable[[int], int] = lambda held: 0
-) -> int:
-    """Bytes of all allocations at a time, less what is saved of those that the chosen ones have then."""
-    return max((live - saved(held) for _, live, held in _held(recording, chosen)), default=0)
+def _late_gradients(recording: Recording) -> Iterator[_Spared]:
+    """Those of the step before, until the forward pass lets them go."""
+    begins: dict[int, int] = {}
+    for stretch in recording.stretches:
+        begins.setdefault(stretch.step, stretch.begins)
+    for block in recording.allocations:
+        if block.component != verdict.GRADIENTS or block.died == NEVER:
+            continue
+        made, freed = recording.stretches[block.phase], recording.stretch_at(block.died)
+        if freed.step > made.step and freed.phase in (FORWARD, ELSEWHERE):
+            yield begins[freed.step], block.died, block.bytes
 
 
-def _held(recording: Recording, chosen: Sequence[Allocation]) -> Iterator[tuple[int, int, int]]:
-    """Each moment of a change, and the bytes of all allocations that are live from then on, and of the chosen ones."""
-    changes: collections.Counter[int] = collections.Counter()
-    of_chosen: collections.Counter[int] = collections.Counter()
-    for counter, allocations in ((changes, recording.allocations), (of_chosen, chosen)):
-        for block in allocations:
-            counter[block.born] += block.bytes
-            counter[block.died] -= block.bytes
-    live = held = 0
-    for at in sorted(changes):
-        live, held = live + changes[at], held + of_chosen[at]
-        yield at, live, held
+def _gradients(recording: Recording) -> Iterator[_Spared]:
+    """From the moment on that each is there."""
+    for block in recording.allocations:
+        if block.component == verdict.GRADIENTS:
+            yield block.born + 1, block.died, block.bytes
+
+
+def _accumulates(recording: Recording) -> bool:
+    """Gradients of several backward passes go into a step."""
+    passes = collections.Counter(stretch.step for stretch in recording.stretches if stretch.phase == BACKWARD)
+    return max(passes.values(), default=0) > 1
+
+
+def _of_optimizer_steps(recording: Recording) -> Iterator[_Spared]:
+    for block in recording.allocations:
+        if block.component == verdict.TEMPORARIES and recording.stretches[block.phase].phase == OPTIMIZER:
+            yield _whole(block)
+
+
+def _of_states(recording: Recording) -> Iterator[_Spared]:
+    for block in recording.allocations:
+        if block.component == verdict.OPTIMIZER_STATE:
+            for label, size in process_record.NUMBERS.items():
+                if label in block.labels:
+                    yield block.born, block.died, max(block.bytes - int(block.bytes / size * _EIGHT_BITS), 0)
+
+
+def _of_loss(recording: Recording, places: Mapping[int, Place]) -> Iterator[_Spared]:
+    """What is as large as the scores that a loss is computed from, which are larger than what layers keep."""
+
+    def is_of_loss(block: Allocation) -> bool:
+        place = places.get(block.site)
+        forward = places.get(place.forward) if place is not None else None
+        return any(process_record.LOSS in at.traits for at in (place, forward) if at is not None)
+
+    passes = [block for block in recording.allocations if recording.stretches[block.phase].phase in (FORWARD, BACKWARD)]
+    largest = max((block.bytes for block in passes if is_of_loss(block)), default=0)
+    alike = [block for block in passes if any(0.98 * size <= block.bytes <= size for size in (largest, largest // 2))]
+    others = collections.Counter(
+        block.phase for block in alike if recording.stretches[block.phase].phase == FORWARD and not is_of_loss(block)
+    )
+    if max(others.values(), default=0) > _MOST_SCORES:
+        return
+    for block in passes:
+        is_beside = block.component == verdict.TEMPORARIES and block.bytes > largest // 4
+        if block in alike or (is_beside and any(score.born < block.born < score.died for score in alike)):
+            yield block.born, block.died, block.bytes - block.bytes // _CHUNKS
+
+
+def _checkpoints(
+    recording: Recording, places: Mapping[int, Place], lines: Mapping[int, CodeLine | None], is_half: bool
+) -> Iterator[tuple[Change, int]]:
+    copies = _copies_of_parameters(recording) if is_half else set()
+    kept = [block for block in _kept_by_layers(recording, places) if block.born not in copies]
+    spared = [_whole(block) for block in kept]
+    size, at = max(((held, at) for at, _, held in _held(recording, spared)), default=(0, 0))
+    at_most = [block for block in kept if block.born <= at < block.died]
+    line = next((line for line in held_by_lines(at_most, lines) if line.where is not None), None)
+    if line is None or line.where is None:
+        return
+    where = format_code_line(line.where.file, line.where.line)
+    text = (
+        "checkpoint the layers whose results are kept for backward (torch.utils.checkpoint): "
+        f"{format_bytes(line.bytes)} are of {where}"
+    )
+    stays = _stays(at_most, size)
+    if stays is None:
+        return
+    yield Change(text, 0, is_estimate=True), _most_live(recording, spared, lambda held: held - stays(held))
 
 
 def _of_batch(recording: Recording, phase: str, is_half: bool) -> list[Allocation]:
@@ -186,24 +279,30 @@ def _kept_by_layers(recording: Recording, places_by_site: Mapping[int, Place]) -
     return [block for kept in by_stretch.values() for block in kept[:-1]]
 
 
-def _stays(at_most: Sequence[Allocation], size: int) -> Callable[[int], int]:
-    """How much of so many bytes of what layers keep would stay with checkpoints: these, and as soon as the backward
-    pass has let go of any, the results of one layer, which are computed again.
+def _stays(at_most: Sequence[Allocation], size: int) -> Callable[[int], int] | None:
+    """How much of so many bytes of what layers keep would stay with checkpoints: one block of each layer, and what is
+    left of the results of the one that the backward pass has reached, which are computed again. None: no layer repeats
+    another.
 
     Args:
         at_most, size: What layers keep when that is most.
     """
-    # A loop over layers asks for each layer's memory from the same sites, once for each layer.
-    largest: dict[int, int] = {}
-    times: collections.Counter[int] = collections.Counter()
+    # A loop over layers asks for each layer's memory from the same sites, most of them once for each layer.
+    by_site: dict[int, list[int]] = {}
     for block in at_most:
-        largest[block.site] = max(largest.get(block.site, 0), block.bytes)
-        times[block.site] += 1
-    layers = max(times.values(), default=0)
-    if layers < 2:
-        return lambda held: int(held * _STAYS_OF_UNLIKE_LAYERS)
+        by_site.setdefault(block.site, []).append(block.bytes)
     of_loops: collections.Counter[int] = collections.Counter()
-    for site, count in times.items():
-        of_loops[count] += largest[site]
-    again = max(of_loops.values())
-    return lambda held: min(held, held * layers // len(at_most) + (again if held < size else 0))
+    for sizes in by_site.values():
+        of_loops[len(sizes)] += sum(sizes)
+    layers = of_loops.most_common(1)[0][0]
+    if layers < 2:
+        return None
+    of_layer, of_block = size // layers, size // len(at_most)
+
+    def stays(held: int) -> int:
+        if held >= size:
+            return layers * of_block
+        before = max(-(-held // of_layer) - 1, 0)
+        return min(before * of_block + held - before * of_layer, held)
+
+    return stays

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from ..._common import whole_files
 from ..._common.arguments import Parser
 from ..._common.messages import format_bytes
-from ..._simulation import gpu_choice, gpu_models, simulated_gpu
+from ..._simulation import followed, gpu_choice, gpu_models, simulated_gpu
 from ..._simulation.simulated_gpu import Output
 from .. import progress
 from . import fitting, search, text, wording
@@ -21,8 +21,9 @@ from .fitting import Setup
 from .verdict import Gpu, Verdict, to_json
 
 FITS, DOES_NOT_FIT = 0, 1
-ALLOCATORS = ("frugal", "native", "expandable")
-_DEFAULT_STEPS = 5
+ALLOCATORS = ("native", "expandable", "frugal")
+# Enough to see whether memory grows.
+_DEFAULT_STEPS = 8
 # More than the largest GPU of the table has.
 _MOST_GIB = 512
 _BARE_NUMBER = r"[\d.]+"
@@ -30,13 +31,14 @@ _BARE_NUMBER = r"[\d.]+"
 
 def add(parser: Parser) -> None:
     parser.usage = (
-        "%(prog)s [--gpu NAME | --memory SIZE] [--gpus N] [--steps N] [--allocator frugal|native|expandable|all] "
-        "[--values none|cpu] [--find-batch ARG=8..256 | --find-gpu] [--strict] [--json] [--html FILE] "
+        "%(prog)s [--gpu NAME | --memory SIZE] [--gpus N] [--steps N] [--allocator native|expandable|frugal|all] "
+        "[--longest] [--values none|cpu] [--find-batch ARG=8..256 | --find-gpu] [--strict] [--json] [--html FILE] "
         "-- COMMAND [ARGUMENT ...]"
     )
     parser.description = (
         "Runs some steps of a program on a simulated GPU and says whether it fits, what takes the memory, and what to "
-        "change first. Exit status 0: it fits; 1: it does not; the program's own, if it fails by itself."
+        "change first. Exit status 0: it fits; 1: it does not, or grows until it does not; the program's own, if it "
+        "fails by itself."
     )
     gpu_choice.add_options(parser)
     parser.add_argument("--gpus", metavar="N", type=int, default=1, help="number of GPUs (default 1)")
@@ -47,7 +49,16 @@ def add(parser: Parser) -> None:
         help="end the program after so many steps of its optimizer, or calls of its model where it has none (default "
         f"{_DEFAULT_STEPS} steps; 0: let it run to its end)",
     )
-    parser.add_argument("--allocator", choices=(*ALLOCATORS, "all"), default="frugal", help="default frugal")
+    parser.add_argument(
+        "--allocator",
+        choices=(*ALLOCATORS, "all"),
+        default="native",
+        help="native (default): PyTorch's, as the environment sets it; expandable: with expandable segments; all: one "
+        "after the other",
+    )
+    parser.add_argument(
+        "--longest", action="store_true", help="DataLoaders give the longest batches of an epoch first, not in turn"
+    )
     parser.add_argument(
         "--values",
         choices=("none", "cpu"),
@@ -61,7 +72,7 @@ def add(parser: Parser) -> None:
         const="",
         help="find the largest value of this argument that fits",
     )
-    parser.add_argument("--find-gpu", action="store_true", help="find the smallest GPU that it fits")
+    parser.add_argument("--find-gpu", action="store_true", help="find the smallest GPU on sale that it fits")
     parser.add_argument("--strict", action="store_true", help="what is not simulated ends the program")
     parser.add_argument("--json", action="store_true", help="print JSON; the program's output goes to standard error")
     parser.add_argument("--html", metavar="FILE", help="write a page with pictures")
@@ -71,7 +82,8 @@ def add(parser: Parser) -> None:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    """Returns 0: it fits; 1: it does not; 2: wrong arguments; 128 + n: signal n came; else the program's own status.
+    """Returns 0: it fits; 1: it does not, or grows until it does not; 2: wrong arguments; 128 + n: signal n came; else
+    the program's own status.
 
     Raises:
         SimulationError, MissingPart: the simulated GPU cannot be had, or the program not be started.
@@ -100,6 +112,11 @@ def _check(options: argparse.Namespace) -> None:
         options.error("--find-gpu goes with one allocator")
     if not 1 <= options.gpus <= simulated_gpu.MOST_GPUS:
         options.error(f"--gpus {options.gpus} is not possible; ask for 1 to {simulated_gpu.MOST_GPUS}")
+    settings = next(filter(None, map(os.environ.get, followed.SETTINGS)), "")
+    if "cudaMallocAsync" in settings:
+        options.error(
+            "cudaMallocAsync cannot be followed; leave backend:cudaMallocAsync out of PYTORCH_CUDA_ALLOC_CONF"
+        )
     if options.steps is not None and options.steps < 0:
         options.error(f"--steps {options.steps} is not possible; give a number from 1 on, or 0 for all")
 
@@ -153,7 +170,7 @@ def _judge(command: Sequence[str], options: argparse.Namespace) -> list[Verdict]
             return fitting.fit(words, setup, _stepwise(advance), output=next(outputs), finds_need=finds_need)
 
     if options.find_gpu:
-        models = [model for model in gpu_models.models() if not model.unified]
+        models = [model for model in gpu_models.models() if model.is_for_sale]
         names = [model.name for model in sorted(models, key=lambda model: model.memory_bytes)]
         verdict, _ = search.smallest(names, lambda name: fit(_setup(options, name), command))
         return [verdict]
@@ -162,8 +179,12 @@ def _judge(command: Sequence[str], options: argparse.Namespace) -> list[Verdict]
         argument = search.Argument.parse(options.find_batch, command)
         verdict, _ = search.largest(argument, lambda value: fit(setup, argument.put(command, value)))
         return [verdict]
-    chosen = ALLOCATORS if options.allocator == "all" else (options.allocator,)
-    return [fit(dataclasses.replace(setup, allocator=name), command, finds_need=True) for name in chosen]
+    verdicts = [fit(setup, command, finds_need=True)]
+    if options.allocator == "all":
+        # The program's own may be another than the first.
+        others = [name for name in ALLOCATORS[1:] if name != verdicts[0].allocator]
+        verdicts += [fit(dataclasses.replace(setup, allocator=name), command, finds_need=True) for name in others]
+    return verdicts
 
 
 def _stepwise(advance: Callable[[str], None]) -> Callable[[int], None]:
@@ -198,11 +219,12 @@ def _setup(options: argparse.Namespace, name: str | None) -> Setup:
         gpu=gpu,
         gpus=options.gpus,
         machine=machine | {"FRUGAL_SIM_WORKSPACES": "modelled"},
-        allocator="frugal" if options.allocator == "all" else options.allocator,
+        allocator=ALLOCATORS[0] if options.allocator == "all" else options.allocator,
         values=options.values,
         steps=steps,
         calls=options.steps or None,
         is_strict=options.strict,
+        longest=options.longest,
     )
 
 
@@ -221,8 +243,8 @@ def _tell(verdicts: Sequence[Verdict], options: argparse.Namespace) -> None:
 
 
 def _status(verdicts: Sequence[Verdict]) -> int:
-    """Of several allocators, the first."""
+    """What the first line says: of several allocators, the first."""
     verdict = verdicts[0]
     if verdict.fits is None:
         return verdict.exit_status or DOES_NOT_FIT
-    return FITS if verdict.fits else DOES_NOT_FIT
+    return FITS if verdict.is_good else DOES_NOT_FIT

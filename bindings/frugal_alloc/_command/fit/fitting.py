@@ -7,19 +7,32 @@ import itertools
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..._common.installation import MissingPart
 from ..._common.messages import Refused, format_bytes
-from ..._native.journal import JournalEntry
 from ..._replay import history_builder, replays
-from ..._replay.history import Malformed
+from ..._replay.history import History, Malformed
 from ..._simulation import followed, simulated_gpu
 from ..._simulation.modelled_machine import ModelledMachine
 from ..._simulation.simulated_gpu import Output, SimulationError
 from . import breakdown, changes, process_record, recording, verdict
+from .changes import Traits
 from .process_record import ProcessRecord
-from .verdict import CONTEXT, FAILED, INTERRUPTED, ITSELF, OUT_OF_MEMORY, STEPS, Change, Gpu, RankPeaks, Verdict
+from .verdict import (
+    CONTEXT,
+    EVALUATION,
+    FAILED,
+    INTERRUPTED,
+    ITSELF,
+    OUT_OF_MEMORY,
+    STEPS,
+    Change,
+    Gpu,
+    Inputs,
+    RankPeaks,
+    Verdict,
+)
 
 _NO_REPORTS = "report_dir:off"
 # What a program on the GPU moves is kept up to this size: sizes, lengths and masks, but no batches of images.
@@ -50,6 +63,8 @@ class Setup:
     steps: int | None
     calls: int | None = None
     is_strict: bool = False
+    # Loaders give the largest of their batches first.
+    longest: bool = False
 
 
 @dataclasses.dataclass
@@ -65,8 +80,10 @@ class Run:
     ran_out: int = 0
     # The largest workspace that a routine was given for itself. cuBLAS's are kept, and as large as PyTorch chooses.
     routines_workspace_bytes: int = 0
-    # Of each rank the smallest GPU on which its requests could be met, if that was asked for; None: it cannot be said.
-    needed: list[int | None] = dataclasses.field(default_factory=list)
+    calls: int = 0
+    # Of each rank what it asked for, and what the context takes beside that, if that was asked for; None: it cannot be
+    # replayed.
+    histories: list[tuple[History | None, int]] = dataclasses.field(default_factory=list)
 
     @property
     def ended(self) -> str:
@@ -105,42 +122,59 @@ def fit(
     """
     began = time.monotonic()
     first = shown = run(command, setup, output=output, advance=advance)
-    needs_bytes = None
+    allocator = next((record.allocator for record in first.records), setup.allocator)
+    settings = next((record.settings for record in first.records), "")
+    needs_bytes, advised = None, ()
     if first.ended == OUT_OF_MEMORY and finds_need:
-        beyond = _followed_to_its_end(command, setup, advance)
+        beyond = _followed_to_its_end(command, setup, allocator, advance)
         if beyond.ranks and not beyond.ran_out and not beyond.is_interrupted:
             shown = beyond
-            needs_bytes = None if None in beyond.needed else max(filter(None, beyond.needed))
+            needs_bytes, advised = _needs(beyond, allocator, settings)
     worst = verdict.worst_of(shown.ranks)
-    is_half = any(record.is_half for record in shown.records)
-    advised = changes.of_rank(worst, setup.allocator, is_half) if worst is not None else ()
+    if worst is not None:
+        advised = tuple(sorted((*advised, *worst.changes), key=lambda change: -change.bytes))
     return Verdict(
         command=tuple(command),
         gpu=setup.gpu,
         gpus=setup.gpus,
-        allocator=setup.allocator,
+        allocator=allocator,
         fits=first.fits,
         ended=first.ended,
         exit_status=first.exit_status,
         steps=max((record.steps for record in first.records), default=0),
+        calls=first.calls,
         needs_bytes=needs_bytes,
         ranks=tuple(shown.ranks),
         changes=_with_advice(first.records, advised),
         guesses=_guesses(first),
         not_modelled=_not_modelled(first, worst, setup),
+        not_seen=_not_seen(first, worst, setup),
+        largest_so_far=_largest_so_far(first, worst),
         error=next((record.error.partition("\n")[0].strip() for record in first.records if record.error), ""),
         seconds=time.monotonic() - began,
     )
 
 
-def _followed_to_its_end(command: Sequence[str], setup: Setup, advance: Advance) -> Run:
+def _followed_to_its_end(command: Sequence[str], setup: Setup, allocator: str, advance: Advance) -> Run:
     """Its output has been seen; what it says of itself there is that it fits."""
-    done = run(command, setup, beyond=setup.allocator, output=Output.HIDDEN, advance=advance)
-    if done.ran_out and not done.is_interrupted and setup.allocator == "frugal":
+    done = run(command, setup, beyond=True, output=Output.HIDDEN, advance=advance)
+    if done.ran_out and not done.is_interrupted and allocator == "frugal":
         # It refuses a single request that is larger than the GPU by itself. What it needs follows from the requests.
         native = dataclasses.replace(setup, allocator="native")
-        done = run(command, native, beyond=setup.allocator, output=Output.HIDDEN, advance=advance)
+        done = run(command, native, beyond=True, output=Output.HIDDEN, advance=advance)
     return done
+
+
+def _needs(beyond: Run, allocator: str, settings: str) -> tuple[int | None, tuple[Change, ...]]:
+    """What the program needs with the allocator that it has, and what frugal_alloc would save of that."""
+    needed = [_smallest_bytes(*history, allocator, settings) for history in beyond.histories]
+    if None in needed:
+        return None, ()
+    most, history = max(zip(needed, beyond.histories, strict=True), key=lambda rank: rank[0] or 0)
+    frugal = _smallest_bytes(*history, "frugal", "") if allocator != "frugal" else None
+    if most is None or frugal is None or most - frugal < changes.LEAST_PART * most:
+        return most, ()
+    return most, (Change(f"frugal_alloc.enable(): the program then needs {format_bytes(frugal)}", most - frugal),)
 
 
 def _with_advice(records: Sequence[ProcessRecord], advised: tuple[Change, ...]) -> tuple[Change, ...]:
@@ -160,6 +194,32 @@ def _guesses(done: Run) -> tuple[str, ...]:
         times = "once" if done.ran_out == 1 else f"{done.ran_out} times"
         sentences[f"memory ran out {times}, and the program went on by its own means"] = None
     return tuple(sentences)
+
+
+def _not_seen(done: Run, worst: RankPeaks | None, setup: Setup) -> tuple[str, ...]:
+    """Of a program that was ended before its time."""
+    if worst is None or done.ended != STEPS:
+        return ()
+    trains = any(record.trains for record in done.records)
+    has_evaluation = not trains or any(moment.phase == EVALUATION for moment in worst.phases)
+    sentences = [f"what comes later{'' if has_evaluation else ', as an evaluation'}: --steps 0 runs it to its end"]
+    largest = _largest_so_far(done, worst)
+    if setup.longest and not any(record.reordered for record in done.records):
+        sentences.append("the longest batches: --longest found no DataLoader whose dataset has items by index")
+    elif largest is not None:
+        unit = "step" if trains else "call"
+        sentences.append(
+            f"longer batches than that of {unit} {largest.step}, which was given {format_bytes(largest.most_bytes)}: "
+            "--longest has DataLoaders give their longest first"
+        )
+    return tuple(sentences)
+
+
+def _largest_so_far(done: Run, worst: RankPeaks | None) -> Inputs | None:
+    given = worst.inputs if worst is not None else None
+    if given is None or given.most_bytes == given.least_bytes or done.ended != STEPS:
+        return None
+    return None if any(record.reordered for record in done.records) else given
 
 
 def _not_modelled(done: Run, worst: RankPeaks | None, setup: Setup) -> tuple[str, ...]:
@@ -183,15 +243,14 @@ def run(
     command: Sequence[str],
     setup: Setup,
     *,
-    beyond: str | None = None,
+    beyond: bool = False,
     output: Output = Output.SHOWN,
     advance: Advance = lambda steps: None,
 ) -> Run:
     """Runs the program on the simulated GPU with the agent in it, and reads what that leaves behind; raises as fit().
 
     Args:
-        beyond: The GPU says that it has its memory, and has as much as the program asks for. Then it is found out how
-            much that needs with the allocator of this name.
+        beyond: The GPU says that it has its memory, and has as much as the program asks for. What that was is kept.
         output: What becomes of the program's output.
     """
 
@@ -200,7 +259,7 @@ def run(
             advance(message[process_record.STEPS_ENDED])
 
     with tempfile.TemporaryDirectory(prefix="frugal_alloc_fit_", ignore_cleanup_errors=True) as folder:
-        environment = _environment(setup, folder, beyond is not None)
+        environment = _environment(setup, folder, beyond)
         try:
             ended = followed.run(command, environment, folder, output, hear)
             records = tuple(process_record.read_all(ended.messages))
@@ -235,17 +294,18 @@ def _environment(setup: Setup, folder: str, beyond: bool) -> dict[str, str]:
     environment = simulated_gpu.environment(
         setup.gpu.memory_bytes, setup.gpus, setup.values, base=base, machine=machine
     )
-    steps = {"steps": setup.steps, "calls": setup.calls}
-    return followed.put(environment, "_command.fit.agent", folder, setup.allocator, **steps)
+    options = {"steps": setup.steps, "calls": setup.calls, "longest": setup.longest}
+    return followed.put(environment, "_command.fit.agent", folder, setup.allocator, **options)
 
 
-def _read(done: Run, number: int, record: ProcessRecord, setup: Setup, beyond: str | None) -> None:
+def _read(done: Run, number: int, record: ProcessRecord, setup: Setup, beyond: bool) -> None:
     """Adds what a process, the one of that number, has recorded of its GPUs."""
     was_cut = record.ended == process_record.STEPS and record.steps == 0
     most_calls = setup.calls if was_cut else None
     for gpu, counted in record.counted.items():
         entries = record.entries(setup.gpu.context_bytes)
-        recorded = recording.record(entries, gpu, record.texts, record.places, most_calls)
+        recorded = recording.record(entries, gpu, record.texts, record.places, most_calls, record.trains)
+        done.calls = max(done.calls, 0 if record.trains else recorded.calls)
         done.ran_out += recorded.out_of_memory
         done.routines_workspace_bytes = max(done.routines_workspace_bytes, recorded.largest_passing(verdict.WORKSPACES))
         peaks = breakdown.peaks(
@@ -255,29 +315,39 @@ def _read(done: Run, number: int, record: ProcessRecord, setup: Setup, beyond: s
             gpu=gpu,
             # What was counted up to the program's end says nothing of a part of it.
             counted=counted if most_calls is None else None,
-            is_half=record.is_half,
+            traits=Traits(record.is_half, record.can_fuse),
         )
         if peaks is None:
             continue
         done.ranks.append(peaks)
-        if beyond is not None:
-            requests = itertools.islice(record.entries(), recorded.end)
-            done.needed.append(_smallest_bytes(requests, gpu, beyond, peaks.peak.components.get(CONTEXT, 0)))
+        if beyond:
+            history = _history(record, gpu, recorded.end)
+            done.histories.append((history, peaks.peak.components.get(CONTEXT, 0)))
 
 
-def _smallest_bytes(entries: Iterable[JournalEntry], gpu: int, allocator: str, context_bytes: int) -> int | None:
+def _history(record: ProcessRecord, gpu: int, end: int) -> History | None:
+    """What was asked for up to an entry; None: it cannot be replayed."""
+    builder = history_builder.HistoryBuilder()
+    try:
+        for entry in itertools.islice(record.entries(), end):
+            if entry.gpu == gpu and entry.kind in history_builder.KINDS:
+                builder.take(entry)
+        return builder.history("program")
+    except Malformed:
+        return None
+
+
+def _smallest_bytes(history: History | None, context_bytes: int, allocator: str, settings: str) -> int | None:
     """The smallest GPU on which the requests can be met, by replaying them; of its bytes the context takes
     `context_bytes`. None: it cannot be said.
 
     A program that does other things when memory runs out may do with less.
     """
-    builder = history_builder.HistoryBuilder()
+    if history is None:
+        return None
     try:
-        for entry in entries:
-            if entry.gpu == gpu and entry.kind in history_builder.KINDS:
-                builder.take(entry)
-        history = builder.history("program")
-        measured = replays.Replayer().measure(history, allocator, _PLENTY, True, passes=1, tolerance=_TOLERANCE)
-    except (Malformed, replays.ReplayError, MissingPart):
+        replayer = replays.Replayer(settings=settings)
+        measured = replayer.measure(history, allocator, _PLENTY, True, passes=1, tolerance=_TOLERANCE)
+    except (replays.ReplayError, MissingPart):
         return None
     return None if measured.min_capacity_bytes is None else measured.min_capacity_bytes + context_bytes

@@ -55,17 +55,18 @@ def render(verdicts: Sequence[Verdict]) -> str:
         .render(
             verdict=verdict,
             worst=verdict.worst,
-            mood=_MOODS[verdict.fits],
+            mood=_MOODS[verdict.is_good],
             headline=wording.headline(verdict),
             allocators=wording.allocator_rows(cleaned),
             tried=[(tried.value, wording.FITS[tried.fits], _outcome(tried)) for tried in verdict.tried],
             ranks=[
-                (name, format_bytes(rank.peak.used_bytes), wording.moment(rank.peak))
+                (name, format_bytes(rank.peak.used_bytes), wording.moment(rank.peak, verdict.unit))
                 for name, rank in groups[:_MOST_RANKS]
             ],
             drawn=drawn,
             guesses=verdict.guesses[:_MOST_SENTENCES],
             not_modelled=verdict.not_modelled[:_MOST_SENTENCES],
+            when=functools.partial(wording.moment, unit=verdict.unit),
             facts=wording.facts(verdict),
         )
     )
@@ -76,7 +77,6 @@ def _environment() -> jinja2.Environment:
     environment = pages.environment(Path(__file__).parent)
     environment.filters |= {
         "place": wording.place,
-        "when": wording.moment,
         "gain": wording.gain,
         "allocator": lambda name: wording.ALLOCATORS.get(name, name),
         # One that we do not know looks like what has no name.

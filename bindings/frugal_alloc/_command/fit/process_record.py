@@ -23,6 +23,8 @@ OPTIMIZER, AFTER_OPTIMIZER = "optimizer begins", "optimizer ended"
 STEP, END = "step ended", "end"
 #: Its labels that the machine gives, by address; the others are components of verdict.py.
 COPIED_FROM_HOST, WORKSPACE = "copied from host", "workspace"
+#: More labels of an optimizer's state, of floating-point numbers, with the bytes that each takes.
+NUMBERS = {f"numbers of {size} bytes": size for size in (2, 4)}
 #: Why the agent has ended the program.
 STEPS = "steps"
 #: The keys of the messages: how many steps have ended; why the process cannot be followed; all of a ProcessRecord.
@@ -68,7 +70,12 @@ class ProcessRecord:
     process: int
     rank: int
     steps: int
+    trains: bool  # it has made an optimizer, or a backward pass
     is_half: bool  # it has entered autocast, or trains parameters of half precision
+    can_fuse: bool  # an optimizer of it knows fused=True, and was made without
+    allocator: str  # that it had: "native", "expandable" or "frugal"
+    settings: str  # of PyTorch's allocator, as PYTORCH_CUDA_ALLOC_CONF has them
+    reordered: int  # how many loaders gave their largest batches first
     ended: str  # STEPS, or "" where the program has ended by itself
     error: str  # of an out-of-memory error that nobody caught; "" for none
     advice: tuple[tuple[str, int, bool], ...]  # that it gave: what to change, the bytes that frees, is it about a line
@@ -104,6 +111,7 @@ def of_this_process(folder: str, library: _native.Library, **known: Any) -> dict
         "texts": library.journal_texts(),
         "places": {number: dataclasses.asdict(place) for number, place in _places(library).items()},
         "counted": _counted(),
+        **_allocator(library),
         "guesses": _guesses(),
         "not_simulated": _not_simulated(),
         "journal": str(journal),
@@ -172,6 +180,17 @@ def _counted() -> dict[int, tuple[int, int]]:
         figures = torch.cuda.memory_stats(gpu)
         counted[gpu] = figures.get("requested_bytes.all.peak", 0), figures.get("reserved_bytes.all.peak", 0)
     return counted
+
+
+def _allocator(library: _native.Library) -> dict[str, str]:
+    """Which the process has, whoever has chosen it, and PyTorch's settings."""
+    import torch
+
+    if library.is_enabled():
+        return {"allocator": "frugal", "settings": ""}
+    settings = torch.cuda.memory._snapshot()["allocator_settings"]
+    name = "expandable" if settings["expandable_segments"] else "native"
+    return {"allocator": name, "settings": settings.get("PYTORCH_CUDA_ALLOC_CONF", "")}
 
 
 def _guesses() -> list[str]:

@@ -79,6 +79,8 @@ class Recording:
     uses: Sequence[Use]
     end: int
     out_of_memory: int  # how often
+    whole_steps: int  # those that were seen to their end
+    calls: int  # of the model
 
     def largest_passing(self, component: str) -> int:
         """Bytes of the largest allocation of a component that was freed; 0: none was."""
@@ -123,11 +125,14 @@ def record(
     texts: Sequence[str],
     sites: Mapping[int, Place],
     most_calls: int | None = None,
+    trains: bool = True,
 ) -> Recording:
-    """Args:
-    most_calls: what comes after so many calls of the model is left out, in a program without steps.
     """
-    timeline, phases = Timeline(Allocation), PhaseTracker()
+    Args:
+        most_calls: What comes after so many calls of the model is left out, in a program that trains nothing.
+        trains: Else each call of the model counts as a step.
+    """
+    timeline, phases = Timeline(Allocation), PhaseTracker(trains)
     allocations: list[Allocation] = []
     uses: list[Use] = []
     live = out_of_memory = 0
@@ -154,16 +159,26 @@ def record(
                 uses.append(Use(end, entry.gpu_used, timeline.held[gpu], live))
         if most_calls is not None and phases.calls > most_calls:
             break
-    # What is labelled after the end may have been there before.
-    for _, entry in numbered:
+    _label_rest(timeline, gpu, (entry for _, entry in numbered), texts)
+    stretches, calls = phases.stretches(), phases.calls
+    whole = stretches[-1].step - 1
+    if not trains:
+        calls = whole = calls if most_calls is None else min(calls, most_calls)
+    recording = Recording(allocations, stretches, uses, end, out_of_memory, whole, calls)
+    for made in allocations:
+        made.component = recording.component_of(made, sites.get(made.site))
+    return recording
+
+
+def _label_rest(
+    timeline: Timeline[Allocation], gpu: int, entries: Iterable[JournalEntry], texts: Sequence[str]
+) -> None:
+    """What is labelled after the end may have been there before."""
+    for entry in entries:
         if entry.kind == journal.LABEL:
             _label(timeline, gpu, entry, texts)
         elif entry.gpu == gpu and entry.kind in (journal.ALLOCATION, journal.FREE_COMPLETED):
             timeline.forget(entry)
-    recording = Recording(allocations, phases.stretches(), uses, end, out_of_memory)
-    for made in allocations:
-        made.component = recording.component_of(made, sites.get(made.site))
-    return recording
 
 
 def _label(timeline: Timeline[Allocation], gpu: int, entry: JournalEntry, texts: Sequence[str]) -> None:
@@ -178,9 +193,10 @@ class PhaseTracker:
     A model that is no module has its forward pass between the mark before a backward pass and that.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, trains: bool = True) -> None:
         #: Calls of modules from outside of any, as far as they allocated.
         self.calls = 0
+        self._trains = trains
         self._stretches = [Stretch(0, ELSEWHERE, 1)]
         self._step = 1
         self._is_in_module = False
@@ -208,6 +224,9 @@ class PhaseTracker:
         phase = self._stretches[-1].phase
         if is_in_module and not self._is_in_module:
             self.calls += phase in (ELSEWHERE, FORWARD, EVALUATION)
+            if not self._trains and self.calls > self._step:
+                self._step = self.calls
+                self._begin(at, phase)
         self._is_in_module = is_in_module
         if is_in_module:
             if flags & journal.WITH_GRADIENTS and phase in (ELSEWHERE, EVALUATION):

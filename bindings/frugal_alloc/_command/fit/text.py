@@ -46,7 +46,7 @@ def render(verdicts: Sequence[Verdict], colour: bool = False) -> str:
 def _headline(verdict: Verdict, colour: bool) -> Iterator[str]:
     # One line, however long the terminal's are: scripts read the first line.
     said = wording.headline(verdict)
-    yield f"\x1b[{_BOLD};{_COLOURS[verdict.fits]}m{said}\x1b[0m" if colour else said
+    yield f"\x1b[{_BOLD};{_COLOURS[verdict.is_good]}m{said}\x1b[0m" if colour else said
     if verdict.error:
         yield from _wrapped(verdict.error, "  ")
 
@@ -56,12 +56,12 @@ def _tables(verdict: Verdict) -> Iterator[str]:
     for number, (name, rank) in enumerate(groups[:_MOST_TABLES]):
         if number:
             yield ""
-        yield from _table(rank, f" ({name})" if len(verdict.ranks) > 1 else "")
+        yield from _table(rank, verdict.unit, f" ({name})" if len(verdict.ranks) > 1 else "")
     for name, rank in groups[_MOST_TABLES:]:
-        yield from _wrapped(f"{name}: {format_bytes(rank.peak.used_bytes)}, {wording.moment(rank.peak)}")
+        yield from _wrapped(f"{name}: {format_bytes(rank.peak.used_bytes)}, {wording.moment(rank.peak, verdict.unit)}")
 
 
-def _table(rank: RankPeaks, of_ranks: str) -> Iterator[str]:
+def _table(rank: RankPeaks, unit_of_time: str, of_ranks: str) -> Iterator[str]:
     most = max((moment.used_bytes for moment in rank.phases), default=0)
     unit, name = next(((size, name) for size, name in _UNITS if most >= size), _UNITS[-1])
     yield f"In use when each phase needed most, in {name}{of_ranks}"
@@ -70,7 +70,7 @@ def _table(rank: RankPeaks, of_ranks: str) -> Iterator[str]:
     rows += [
         (component, *(_figure(size, unit) for size in sizes)) for component, sizes in (*wording.components(rank), sums)
     ]
-    rows.append(("at step", *(str(moment.step) for moment in rank.phases)))
+    rows.append((f"at {unit_of_time}", *(str(moment.step) for moment in rank.phases)))
     yield from (f"  {row}" for row in format_columns(rows, texts=1))
     yield "  * the peak"
 
@@ -120,6 +120,8 @@ def _reservations(verdict: Verdict) -> Iterator[str]:
     for title, sentences in (("Guessed", verdict.guesses), ("Not modelled", verdict.not_modelled)):
         for sentence in sentences or ("nothing",):
             yield from _wrapped(f"{title}: {sentence}", "", "  ")
+    for sentence in verdict.not_seen:
+        yield from _wrapped(f"Not seen: {sentence}", "", "  ")
 
 
 def _wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:

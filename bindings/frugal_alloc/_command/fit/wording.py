@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ..._common.messages import format_bytes, format_count, on_one_line
 from ..._program import code_lines
 from . import verdict as names
-from .verdict import Change, CodeLine, Gpu, Moment, RankPeaks, Sample, Tried, Verdict
+from .verdict import Change, CodeLine, Gpu, Growth, Moment, RankPeaks, Sample, Tried, Verdict
 
 Value = TypeVar("Value")
 
@@ -62,10 +62,45 @@ def headline(verdict: Verdict) -> str:
     if verdict.fits:
         if worst is None:
             return f"fits{_found(verdict)}: it takes no memory"
-        held = _amount(worst.most_used_bytes, verdict.gpu.memory_bytes)
-        when = _moment(verdict) if worst.most_used_bytes == worst.peak.used_bytes else _most(verdict)
-        return f"fits{_found(verdict)}: {held}{when}"
-    return f"does not fit{_not_found(verdict)}: {_shortage(verdict)}"
+        if verdict.fills is not None:
+            return f"fits{_found(verdict)} now, but {_filling(verdict, *verdict.fills)}"
+        held = _amount(worst.peak.used_bytes, verdict.gpu.memory_bytes)
+        most = format_bytes(worst.most_used_bytes)
+        caches = f"; {most} with caches" if most != format_bytes(worst.peak.used_bytes) else ""
+        return f"fits{_found(verdict)}: {held} {_seen(verdict)}{_moment(verdict)}{caches}{_differing(verdict)}"
+    growing = verdict.worst.growth if verdict.worst is not None else None
+    grows = f"; it grows {format_bytes(growing.bytes)} a {verdict.unit}" if growing is not None else ""
+    return f"does not fit{_not_found(verdict)}: {_shortage(verdict)}{grows}"
+
+
+def _filling(verdict: Verdict, step: int, growth: Growth) -> str:
+    where = f"; {place(growth.where)} asks for most of it" if growth.where is not None else ""
+    gain = f"{format_bytes(growth.bytes)} a {verdict.unit}"
+    return f"grows {gain}: full in {verdict.unit} {step:,}; seen {_seen(verdict)}{where}"
+
+
+def _seen(verdict: Verdict) -> str:
+    """ "in 8 steps with PyTorch's native allocator"."""
+    counted = f"in {_counted(verdict)}"
+    if verdict.ended == names.ITSELF:
+        counted = f"to its end, {counted}" if verdict.steps or verdict.calls else "to its end,"
+    return f"{counted} {_with(verdict)}"
+
+
+def _counted(verdict: Verdict) -> str:
+    if verdict.unit == "call":
+        return format_count(verdict.calls, "call of its model", "calls of its model")
+    return format_count(verdict.steps, "step")
+
+
+def _with(verdict: Verdict) -> str:
+    return f"with {ALLOCATORS.get(verdict.allocator, verdict.allocator)}"
+
+
+def _differing(verdict: Verdict) -> str:
+    if verdict.largest_so_far is None:
+        return ""
+    return f"; batches differ, the longest so far in {verdict.unit} {verdict.largest_so_far.step}"
 
 
 def _why_none(verdict: Verdict) -> str:
@@ -137,13 +172,13 @@ def _shortage(verdict: Verdict) -> str:
     memory = verdict.gpu.memory_bytes
     has = f"{_gpu_name(verdict)} has {format_bytes(memory)}"
     if verdict.needs_bytes is not None:
-        return f"needs {format_bytes(verdict.needs_bytes)}, and {has}{_most(verdict)}"
+        return f"needs {format_bytes(verdict.needs_bytes)} {_with(verdict)}, and {has}{_most(verdict)}"
     worst = verdict.worst
     if worst is None:
-        return f"memory runs out, and {has}"
+        return f"memory runs out {_with(verdict)}, and {has}"
     if worst.most_used_bytes > memory:
-        return f"takes {format_bytes(worst.most_used_bytes)}, and {has}{_most(verdict)}"
-    return f"memory runs out at {_amount(worst.most_used_bytes, memory)}{_moment(verdict)}"
+        return f"takes {format_bytes(worst.most_used_bytes)} {_with(verdict)}, and {has}{_most(verdict)}"
+    return f"memory runs out at {_amount(worst.most_used_bytes, memory)} {_with(verdict)}{_moment(verdict)}"
 
 
 def _most(verdict: Verdict) -> str:
@@ -168,13 +203,13 @@ def _moment(verdict: Verdict) -> str:
     if worst is None:
         return ""
     rank = f", on {rank_name(worst)}" if len(verdict.ranks) > 1 else ""
-    return f", {moment(worst.peak)}{rank}"
+    return f", {moment(worst.peak, verdict.unit)}{rank}"
 
 
-def moment(at: Moment) -> str:
+def moment(at: Moment, unit: str) -> str:
     """ "at step 3, in backward, train.py:41"."""
     where = f", {place(at.where)}" if at.where is not None else ""
-    return f"at step {at.step}, {IN_PHASE.get(at.phase, at.phase)}{where}"
+    return f"at {unit} {at.step}, {IN_PHASE.get(at.phase, at.phase)}{where}"
 
 
 def place(where: CodeLine | None, *, function: bool = False) -> str:
@@ -280,10 +315,10 @@ def _sources(gpu: Gpu) -> Iterator[tuple[str, str]]:
 
 
 def _ended(verdict: Verdict) -> str:
-    steps = format_count(verdict.steps, "step")
+    steps = _counted(verdict)
     return {
         names.STEPS: f"{steps}, then it was ended",
-        names.ITSELF: f"{steps}, to its end",
+        names.ITSELF: f"{steps}, to its end" if verdict.steps or verdict.calls else "to its end",
         names.OUT_OF_MEMORY: f"memory ran out after {steps}",
         names.INTERRUPTED: f"interrupted after {steps}",
         names.FAILED: f"failed after {steps}, with exit status {verdict.exit_status}",
