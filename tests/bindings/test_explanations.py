@@ -159,6 +159,17 @@ def test_modes_of_the_program_see_nothing() -> None:
     del held
 
 
+@pytest.mark.parametrize(("requested", "is_reason"), [(1 << 44, False), (300 * MIB, True)])
+def test_what_is_kept_is_the_reason_only_if_it_is_much_beside_what_is_missing(requested: int, is_reason: bool) -> None:
+    with room(2 * GIB):
+        kept = []
+        for _ in range(9):
+            kept.append(empty(200 * MIB))
+        text = failure(empty, requested)
+        del kept
+    assert ("`kept` keeps them" in " ".join(text.split())) == is_reason, text
+
+
 def test_memory_taken_past_pytorch_is_told() -> None:
     runtime = cuda_runtime()
     address = ctypes.c_void_p()

@@ -120,16 +120,16 @@ def flight(**changed: Any) -> levers.InFlight:
     ("known", "seen", "expected"),
     [
         # Where nothing is known of what is at work, only the request can be divided.
-        ({}, {}, ["this one tensor of 300.00 MiB in 2 pieces"]),
+        ({}, {}, ["this one tensor of 300.00 MiB in 3 pieces"]),
         # Nothing that can be had would hold a piece.
         ({"missing_bytes": 300 * MIB}, {}, []),
         # A row takes 50 MiB of what is at work; the request is not a whole number of rows.
         ({"requested_bytes": 300 * MIB + 1}, {"rows": 4, "row_bytes": 200 * MIB}, ["this one", "fewer"]),
         # Not even one row would fit.
-        ({"missing_bytes": 290 * MIB}, {"rows": 2, "row_bytes": 10 * MIB}, ["this one tensor of 300.00 MiB in 30"]),
-        # Without gradients the parameters can be halved, too.
-        ({"missing_bytes": 300 * MIB}, {"weight_bytes": GIB, "has_gradients": False}, ["half precision (the model"]),
-        ({"missing_bytes": 300 * MIB}, {"weight_bytes": GIB, "has_gradients": True}, []),
+        ({"missing_bytes": 290 * MIB}, {"rows": 2, "row_bytes": 10 * MIB}, ["this one tensor of 300.00 MiB in 60"]),
+        ({"missing_bytes": 300 * MIB}, {"weight_bytes": GIB}, ["half precision (the model"]),
+        # What it brings would not be enough.
+        ({"missing_bytes": 300 * MIB}, {"weight_bytes": 512 * MIB}, []),
     ],
 )
 def test_levers_are_those_that_bring_something(known: Any, seen: Any, expected: list[str]) -> None:

@@ -113,14 +113,15 @@ def _inner_frames(library: Library, number: int) -> list[Any]:
 
 
 def _telling(frames: list[Any]) -> Any:
-    of_library = next((frame for frame in frames if not _is_torchs(frame.file)), None)
+    of_library = next((frame for frame in frames if not is_torchs(frame.file)), None)
     if of_library is not None:
         return of_library
     of_module = next((frame for frame in frames if frame.function.rpartition(".")[2] == "forward"), None)
     return of_module or next(iter(frames), None)
 
 
-def _is_torchs(file: str) -> bool:
+def is_torchs(file: str) -> bool:
+    """Whether a file is PyTorch's own, or none."""
     import torch
 
     return file.startswith((os.path.join(os.path.dirname(torch.__file__), ""), "<"))

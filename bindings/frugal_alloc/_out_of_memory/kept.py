@@ -92,7 +92,7 @@ def _look(name: str, value: Any, frame: RunningFrame, scene: Scene) -> Kept | No
     tensors = _tensors_in(value, gpu) if is_container else [value] if _is_result(value, gpu) else []
     if not tensors or (is_container and len(tensors) < 2):
         return None
-    added_in = _line_that_adds(name, frame)
+    added_in = line_that_adds(name, frame)
     # A result that nothing is added to is a step's own, and a container that is read is what the call works on.
     if added_in is None and (not is_container or name in _read_now(frame)):
         return None
@@ -109,7 +109,7 @@ def _look(name: str, value: Any, frame: RunningFrame, scene: Scene) -> Kept | No
 _ADDING = r"\s*(\.(append|appendleft|extend|add|insert|update|setdefault)\(|\+=|\[.*\]\s*=[^=]|=\s*\[.+\bfor\b)"
 
 
-def _line_that_adds(name: str, frame: RunningFrame) -> int | None:
+def line_that_adds(name: str, frame: RunningFrame) -> int | None:
     """The first line that puts something into a variable of the function, or into an attribute anywhere in the file."""
     variable, _, attribute = name.partition(".")
     if attribute:

@@ -1,21 +1,24 @@
-"""How a step could be made smaller: without a graph, with fewer samples at a time, in half precision, or with one large
-tensor made in pieces. What each of these saves is counted from what the running frames hold, or was seen before.
+"""How what no backward is for could be made smaller: with fewer samples at a time, in half precision, one large tensor
+in pieces, or gathered on the host. What each saves is counted from what the running frames hold, or was seen before.
 """
 
 from __future__ import annotations
 
+import linecache
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _tracking
 from .._common.messages import format_bytes as size
 from .._program.code_lines import written
-from .._program.users_code import is_users
+from .._program.liveness import Flow
 from .._tracking.live_tensors import is_on, is_tensor
-from .scene import BATCH, SMALLER, Advice, RunningFrame, Scene
+from . import holding_lines, kept, step
+from .optimizer_state import bytes_of
+from .scene import BATCH, SETTING, SMALLER, Advice, RunningFrame, Scene, statement
 from .variables import OPAQUE, DeadVariables
 
 if TYPE_CHECKING:
@@ -26,8 +29,7 @@ _MOST_VALUES = 20_000
 _DEPTH = 4
 # More pieces would each be too small to be worth their calls.
 _MOST_PIECES = 64
-# A backward by any of these names.
-_BACKWARDS = frozenset(("backward", "manual_backward", "grad", "step"))
+_GATHERING = re.compile(r"\b(cat|concat|concatenate|[hvd]?stack)\(")
 
 
 class InFlight(NamedTuple):
@@ -37,22 +39,31 @@ class InFlight(NamedTuple):
     row_bytes: int  # of the tensors that have it
     single_bytes: int  # in single precision, of all
     weight_bytes: int  # of parameters in single precision
-    has_gradients: bool
+    alike_bytes: int = 0  # of those that are as large as the request
+    coming_bytes: int = (
+        0  # that layers will need beside it: of the largest to come, what it makes and what comes of that
+    )
 
 
-NOTHING = InFlight(0, 0, 0, 0, True)
+NOTHING = InFlight(0, 0, 0, 0)
 
 
-def look(frames: list[RunningFrame], gpu: int, dead: Iterable[DeadVariables] = ()) -> InFlight:
+def look(
+    frames: list[RunningFrame],
+    gpu: int,
+    dead: Iterable[DeadVariables] = (),
+    requested_bytes: int = 0,
+    rows: int = 0,
+) -> InFlight:
     """What dead variables hold is of an earlier iteration and no part of this one. Keeps nothing of what it sees."""
     import torch
 
     by_rows: Counter[int] = Counter()
-    single = weights = 0
+    single = weights = alike = 0
     seen: set[int] = set()
     unread = {(variables.file, name) for variables in dead for name in variables.names}
     values = (v for frame in frames for name, v in frame.values.items() if (frame.file, name) not in unread)
-    for tensor in _tensors(values):
+    for tensor in tensors_within(values):
         if not is_on(tensor, gpu) or tensor.layout is not torch.strided:
             continue
         try:
@@ -67,19 +78,94 @@ def look(frames: list[RunningFrame], gpu: int, dead: Iterable[DeadVariables] = (
             weights += storage.nbytes() * is_single
             continue
         single += storage.nbytes() * is_single
+        alike += storage.nbytes() * (storage.nbytes() == requested_bytes)
         if tensor.dim() > 1 and tensor.shape[0] > 1:
             by_rows[tensor.shape[0]] += storage.nbytes()
-    (rows, row_bytes), *_ = by_rows.most_common(1) or [(0, 0)]
-    return InFlight(rows, row_bytes, single, weights, torch.is_grad_enabled())
+    if not rows:
+        (rows, _), *_ = by_rows.most_common(1) or [(0, 0)]
+    return InFlight(rows, by_rows[rows], single, weights, alike)
 
 
-def find(facts: OutOfMemory, flight: InFlight) -> list[Advice]:
-    """Those that bring something, the one that fits the request best first."""
-    found = [_pieces(facts), _fewer(facts, flight)]
+def find_at_work(scene: Scene, dead: Iterable[DeadVariables], saved_bytes: int) -> list[Advice]:
+    """Those for what the frames are at; what dead variables hold has no part in it.
+
+    Within a step of training, for whose backward `saved_bytes` are kept, precision is not this line's to choose.
+    """
+    facts = scene.facts
+    if (moved := _moved(scene)) is not None:
+        return _moved_in_half(moved, facts)
+    at = next((frame for frame in scene.frames if not holding_lines.is_torchs(frame.file)), None)
+    modules = step.running_modules(scene.frames)
+    if at is not None and not modules and _is_gathering(at):
+        return _gathered_on_host(at, facts) if at.is_users else []
+    flight = look(scene.frames, facts.gpu, dead, facts.requested_bytes, step.batch_of(scene, modules) if modules else 0)
+    if modules:
+        largest = max((facts.requested_bytes, *step.outputs_to_come(scene, modules)))
+        flight = flight._replace(coming_bytes=flight.row_bytes + 2 * largest)
+    if saved_bytes:
+        flight = flight._replace(single_bytes=0, weight_bytes=0)
+    # What a library makes at once is not the program's to divide.
+    is_own = at is not None and at.is_users and (not modules or at.values.get("self") is modules[0])
+    return find(facts, flight, is_own)
+
+
+def _moved(scene: Scene) -> Any:
+    """The model that is being moved to the GPU."""
+    import torch
+
+    moving = [frame.values.get("self") for frame in scene.frames if frame.code.co_name == "_apply"]
+    return next((model for model in reversed(moving) if issubclass(type(model), torch.nn.Module)), None)
+
+
+def _moved_in_half(model: Any, facts: OutOfMemory) -> list[Advice]:
+    import torch
+
+    single = [parameter for parameter in model.parameters() if parameter.dtype is torch.float32]
+    total = sum(map(bytes_of, single))
+    there = sum(bytes_of(parameter) for parameter in single if is_on(parameter, facts.gpu))
+    if total // 2 > there + facts.requested_bytes - facts.missing_bytes:
+        return []
+    text = (
+        f"half precision (the model in torch.bfloat16 before it is moved): {size(total)} of parameters are in single "
+        "precision"
+    )
+    return [_lever(text, total // 2)]
+
+
+def _is_gathering(frame: RunningFrame) -> bool:
+    now = statement(frame)
+    lines = range(now.first, now.last + 1) if now is not None else ()
+    return any(_GATHERING.search(linecache.getline(frame.file, line)) for line in lines)
+
+
+def _gathered_on_host(frame: RunningFrame, facts: OutOfMemory) -> list[Advice]:
+    """About results that the user's code collects on the GPU and joins there."""
+    now = statement(frame)
+    if now is None:
+        return []
+    flow, requested = Flow(frame.code), facts.requested_bytes
+    for name in sorted(flow.read_in_lines(now.first, now.last) & frame.values.keys()):
+        line = kept.line_that_adds(name, frame)
+        if line is None and name in flow.written_in_lines(now.first, now.last):
+            line = now.first
+        joined = [one for one in tensors_within([frame.values[name]]) if is_on(one, facts.gpu)]
+        if line is not None and joined and not any(one.requires_grad for one in joined):
+            held = sum({one.untyped_storage()._cdata: one.untyped_storage().nbytes() for one in joined}.values())
+            text = (
+                f"`{name}` on the host (.cpu() of each result at {written(frame.file, line)}): what is there now "
+                f"({size(held)}) and what is made of it here ({size(requested)}) need no GPU then"
+            )
+            return [Advice(text, frame.file, line, held + requested, SETTING)]
+    return []
+
+
+def find(facts: OutOfMemory, flight: InFlight, can_divide: bool = True) -> list[Advice]:
+    """Those that are enough, the one that fits the request best first. `can_divide`: the program makes the tensor."""
+    found = [_pieces(facts, flight) if can_divide else None, _fewer(facts, flight)]
     if facts.requested_bytes < flight.row_bytes:
         found.reverse()
     found.append(_half(facts, flight))
-    return [lever for lever in found if lever is not None]
+    return [lever for lever in found if lever is not None and lever.bytes >= facts.missing_bytes]
 
 
 def _lever(text: str, freed: int) -> Advice:
@@ -87,12 +173,14 @@ def _lever(text: str, freed: int) -> Advice:
 
 
 def _fewer(facts: OutOfMemory, flight: InFlight) -> Advice | None:
-    if flight.rows < 2:
+    if flight.rows < 2 or not flight.row_bytes:
         return None
     # The request, too, is one row after the other if it can be divided so.
     request = facts.requested_bytes if facts.requested_bytes % flight.rows == 0 else 0
     each = (flight.row_bytes + request) / flight.rows
-    fit = flight.rows - math.ceil(facts.missing_bytes / each)
+    spare = step.spare_bytes(flight.row_bytes + request - facts.missing_bytes)
+    room = flight.row_bytes + request - facts.missing_bytes - spare
+    fit = min(math.floor(room / each), math.floor(room * flight.rows / max(1, flight.coming_bytes)))
     if fit < 1:
         return None
     text = (
@@ -102,12 +190,14 @@ def _fewer(facts: OutOfMemory, flight: InFlight) -> Advice | None:
     return _lever(text, facts.missing_bytes)
 
 
-def _pieces(facts: OutOfMemory) -> Advice | None:
+def _pieces(facts: OutOfMemory, flight: InFlight) -> Advice | None:
     """One tensor, as scores or logits, made and used part by part."""
-    room = facts.requested_bytes - facts.missing_bytes
+    # What is as large may be what this is made of, and something else may be made of it.
+    tensors = 2 * facts.requested_bytes + flight.alike_bytes
+    room = facts.requested_bytes - facts.missing_bytes + flight.alike_bytes
     if room <= 0:
         return None
-    pieces = math.ceil(facts.requested_bytes / room)
+    pieces = math.ceil(tensors / room)
     if not 1 < pieces <= _MOST_PIECES:
         return None
     text = (
@@ -121,9 +211,9 @@ def _half(facts: OutOfMemory, flight: InFlight) -> Advice | None:
     saved = flight.single_bytes // 2
     how = "autocast"
     what = f"{size(flight.single_bytes)} of tensors at work"
-    if not flight.has_gradients and flight.weight_bytes:
+    if flight.weight_bytes:
         saved += flight.weight_bytes // 2
-        how = "the model and its inputs in torch.bfloat16, or autocast for the results alone"
+        how = "the model and its inputs in torch.bfloat16"
         what += f" and {size(flight.weight_bytes)} of parameters"
     # Most of what is at work being so, what is asked for will be.
     if 2 * flight.single_bytes >= flight.row_bytes > 0:
@@ -133,7 +223,7 @@ def _half(facts: OutOfMemory, flight: InFlight) -> Advice | None:
     return _lever(f"half precision ({how}): {what} are in single precision", saved)
 
 
-def _tensors(values: Iterable[Any]) -> Iterator[Any]:
+def tensors_within(values: Iterable[Any]) -> Iterator[Any]:
     """Within reach of the values, each once."""
     import torch
 
@@ -169,64 +259,23 @@ def _contents(value: Any) -> list[Any]:
     return list(attributes.values()) if type(attributes) is dict else []
 
 
-def without_graph(scene: Scene, saved_bytes: int) -> list[Advice]:
-    """About the user's call of a model in evaluation mode, or with no backward in sight, while gradients are recorded:
-    whether no backward pass will use what autograd keeps, which is `saved_bytes`."""
-    import torch
+def batch_that_fits(facts: OutOfMemory, missing_bytes: int) -> list[Advice]:
+    """About the largest batch that would have fit; none where fewer than two sizes have been seen.
 
-    if not torch.is_grad_enabled():
-        return []
-    frames = scene.frames
-    outermost = max((i for i, frame in enumerate(frames) if _module_of(frame) is not None), default=None)
-    callers = [] if outermost is None else frames[outermost + 1 :]
-    caller = next((frame for frame in callers if frame.is_users), None)
-    if caller is None:
-        return []
-    model = _module_of(frames[outermost])
-    has_backward = any(_names(frame.code) & _BACKWARDS for frame in callers if frame.is_users)
-    # A trainer's own loop calls backward where it is not seen here.
-    is_own_loop = all(is_users(frame.file) for frame in callers)
-    if model.training and (has_backward or not is_own_loop):
-        return []
-    if not any(parameter.requires_grad for parameter in model.parameters()):
-        return []
-    # The code around it has a backward, which may be for these results.
-    when = " if no backward is to follow" if has_backward else ""
-    text = (
-        f"call {type(model).__name__} at {written(caller.file, caller.line)} under torch.no_grad(){when}: "
-        f"{size(saved_bytes)} are held for a backward only"
-    )
-    return [Advice(text, caller.file, caller.line, saved_bytes)]
-
-
-def _module_of(frame: RunningFrame) -> Any:
-    """The module whose forward the frame runs."""
-    import torch
-
-    value = frame.values.get("self")
-    if frame.code.co_name in ("forward", "_call_impl", "_wrapped_call_impl") and isinstance(value, torch.nn.Module):
-        return value
-    return None
-
-
-def _names(code: CodeType) -> set[str]:
-    """What the code refers to, with its inner functions; a module's functions need not be called from here."""
-    is_function = code.co_name != "<module>"
-    nested = (_names(constant) for constant in code.co_consts if is_function and isinstance(constant, CodeType))
-    return set(code.co_names).union(*nested)
-
-
-def batch_that_fits(facts: OutOfMemory) -> list[Advice]:
-    """About the largest batch that would have fit; none where fewer than two sizes have been seen."""
+    Args:
+        facts: Of the error.
+        missing_bytes: To the end of the step.
+    """
     tracker = _tracking.current()
-    if tracker is None or tracker.batches.current is None:
+    if tracker is None or tracker.batches.current is None or not tracker.loaders.is_within_pass():
         return []
     capacity = min(
         facts.limit_bytes - facts.native_reserved_bytes,
         facts.device_total_bytes - facts.outside_bytes - facts.native_reserved_bytes,
     )
+    capacity -= step.spare_bytes(capacity)
     text = fitting_batch(dict(tracker.batches.peaks), tracker.batches.current, capacity)
-    return [] if text is None else [Advice(text, None, None, facts.missing_bytes, BATCH)]
+    return [] if text is None else [Advice(text, None, None, max(facts.missing_bytes, missing_bytes), BATCH)]
 
 
 def fitting_batch(peaks: dict[int, int], current: int, capacity_bytes: int) -> str | None:

@@ -36,7 +36,7 @@ def write(situation: Situation, advice: list[Advice]) -> str:
     lines += _labelled("Tried", [_tried(situation.facts)])
     lines += _labelled("Fragmentation", [situation.pieces.text])
     for label, change in zip(("Change first", *("or, then",) * _MOST_ADVICE), advice[:_MOST_ADVICE], strict=False):
-        lines += _labelled(label, [_with_effect(change, situation.facts)])
+        lines += _labelled(label, [_with_effect(change, situation)])
     return "\n".join(lines)
 
 
@@ -91,7 +91,8 @@ def _growth_outside(situation: Situation) -> str:
 
 def _why_too_big(situation: Situation) -> str:
     largest = situation.largest_kept
-    if largest is not None and largest.bytes >= situation.facts.allocated_bytes // 4:
+    facts = situation.facts
+    if largest is not None and largest.bytes >= max(facts.allocated_bytes // 4, facts.missing_bytes // 2):
         return f"{size(largest.bytes)} of them are there because `{largest.name}` keeps them."
     if situation.facts.unusable_bytes >= situation.facts.missing_bytes:
         return f"{size(situation.facts.unusable_bytes)} are free, but in pieces of memory that live tensors share."
@@ -202,10 +203,13 @@ def _tried(facts: OutOfMemory) -> str:
     return ", ".join(step["what"] for step in facts.tried) + ": in vain"
 
 
-def _with_effect(change: Advice, facts: OutOfMemory) -> str:
-    if change.bytes >= facts.missing_bytes > 0:
+def _with_effect(change: Advice, situation: Situation) -> str:
+    if change.bytes >= situation.missing_bytes > 0:
         return f"{change.text}."
-    return f"{change.text} ({size(change.bytes)} of the {size(facts.missing_bytes)} missing)."
+    missing = f"{size(situation.facts.missing_bytes)} missing"
+    if change.bytes >= situation.facts.missing_bytes:
+        missing = f"some {size(situation.missing_bytes)} that the step lacks to its end"
+    return f"{change.text} ({size(change.bytes)} of the {missing})."
 
 
 def _labelled(label: str, texts: Iterable[str]) -> list[str]:

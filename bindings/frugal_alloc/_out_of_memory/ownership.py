@@ -100,6 +100,36 @@ class Graph:
         self._nodes = set(walk.behind(roots))
         self.is_complete = walk.is_complete
 
+    def keep_untrained(self, trained: set[int]) -> set[int]:
+        """From now on it is the nodes from which all ways lead to parameters other than these.
+
+        Args:
+            trained: The ids of parameters.
+
+        Returns:
+            The ids of the others. A leaf that is no parameter is taken for one whose gradient is wanted.
+        """
+        import torch
+
+        untrained, users = set(), {}
+        wanted = []
+        for node in self._nodes:
+            for following, _ in node.next_functions:
+                users.setdefault(following, []).append(node)
+            leaf = getattr(node, "variable", None)
+            if leaf is None:
+                continue
+            if issubclass(type(leaf), torch.nn.Parameter) and id(leaf) not in trained:
+                untrained.add(id(leaf))
+            else:
+                wanted.append(node)
+        while wanted:
+            node = wanted.pop()
+            if node in self._nodes:
+                self._nodes.discard(node)
+                wanted += users.get(node, ())
+        return untrained
+
     def collect(self, leave_out: Graph | None = None) -> None:
         """Fills `saved`, without what the nodes of another graph have saved."""
         for node in self._nodes - (leave_out._nodes if leave_out is not None else set()):
@@ -137,13 +167,30 @@ class Ownership:
         """The bytes that become free if these tensors keep their values and lose the graphs that made them."""
         return _released_bytes([], self._graph_of_only(results), self._gpu, self.pools)
 
-    def saved_for_backward(self) -> int:
-        """The bytes that autograd's graphs alone hold; those that the time did not suffice for are not in it."""
+    def saved_for_backward(self) -> tuple[int, int]:
+        """The bytes that autograd's graphs alone hold, and of the largest result that they have saved; those that the
+        time did not suffice for are not in it."""
+        import torch
+
         if not can_walk():
-            return 0
+            return 0, 0
         graph = Graph(root for _, root in self._living_results)
         graph.collect()
-        return _released_bytes([], graph, self._gpu, self.pools)
+        sizes = (data.numel() * data.element_size() for data in graph.saved if type(data) is not torch.nn.Parameter)
+        largest = max(sizes, default=0)
+        return _released_bytes([], graph, self._gpu, self.pools), largest
+
+    def freed_without_graphs_of_untrained(self, trained: set[int]) -> tuple[int, set[int]]:
+        """The bytes that become free if no graph is recorded of what leads to none of these parameters, by their ids,
+        and the ids of the parameters that it leads to."""
+        if not can_walk():
+            return 0, set()
+        graph = Graph(root for _, root in self._living_results)
+        if not graph.is_complete:
+            return 0, set()
+        untrained = graph.keep_untrained(trained)
+        graph.collect()
+        return _released_bytes([], graph, self._gpu, self.pools), untrained
 
     def _graph_of_only(self, results: list[Any]) -> Graph | None:
         """What autograd keeps for these results alone; None: nothing, or it cannot be known."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .._common.messages import format_bytes as size
 from .._program.code_lines import written
-from .scene import BATCH, IDLE, LEAST_BYTES, NEEDLESS, SMALLER, Advice
+from .scene import BATCH, IDLE, LEAST_BYTES, NEEDLESS, SETTING, SMALLER, Advice
 from .situation import LEAKS, Situation
 
 if TYPE_CHECKING:
@@ -17,26 +17,24 @@ _LEAST_PART = 10
 
 
 def advise(situation: Situation) -> list[Advice]:
-    """The most useful first."""
-    missing = situation.facts.missing_bytes
-    least = max(LEAST_BYTES, missing // _LEAST_PART)
-    changes = [change for change in situation.of_rank(NEEDLESS) if change.bytes >= least]
-    first = _about_the_verdict(situation)
-    if changes and _is_unknown(situation):
-        first = []  # the line that the message has anyway
+    """The most useful first: what is enough, and only where nothing is, what brings a part."""
+    missing = situation.missing_bytes
+    about = _about_the_verdict(situation)
+    ranks = [situation.of_rank(rank) for rank in (NEEDLESS, SETTING, IDLE, BATCH, SMALLER)]
+    if ranks[0] and _is_unknown(situation):
+        about = []  # the line that the message has anyway
+    if any(change.bytes >= missing for change in (*about, *ranks[0], *ranks[1])):
+        ranks[2] = ranks[4] = []
+    enough = [change for changes in (about, *ranks) for change in changes if change.bytes >= missing]
+    least = max(LEAST_BYTES, situation.facts.missing_bytes // _LEAST_PART)
+    parts = [change for change in (*about, *ranks[0], *ranks[2]) if least <= change.bytes < missing]
+    if enough:
+        return enough + [change for change in parts if change in about or change.bytes >= situation.facts.missing_bytes]
+    parts.sort(key=lambda change: (change not in about, -change.bytes))
     # What the verdict is about, unless something else would bring several times as much.
-    is_minor = bool(first and changes) and changes[0].bytes > 4 * first[0].bytes
-    ordered = changes[:1] + first + changes[1:] if is_minor else first + changes
-    ordered += situation.of_rank(BATCH)
-    if not _suffice(ordered, missing):
-        ordered += [idle for idle in situation.of_rank(IDLE) if idle.bytes >= least]
-    if not _suffice(ordered, missing):
-        ordered += _size_of_the_step(situation, least)
-    return ordered
-
-
-def _suffice(changes: list[Advice], missing: int) -> bool:
-    return any(change.bytes >= missing for change in changes)
+    if len(parts) > 1 and parts[1].bytes > 4 * parts[0].bytes:
+        parts[:2] = reversed(parts[:2])
+    return parts + _what_must_go(situation)
 
 
 def _about_the_verdict(situation: Situation) -> list[Advice]:
@@ -98,21 +96,17 @@ def _limit(facts: OutOfMemory) -> list[Advice]:
     return [Advice(f"{text}{size(facts.missing_bytes)}", None, None, facts.missing_bytes)]
 
 
-def _size_of_the_step(situation: Situation, least: int) -> list[Advice]:
-    """What is left to say: how much must go, and what the usual remedies can bring here."""
+def _what_must_go(situation: Situation) -> list[Advice]:
+    """Where nothing that is known would be enough."""
     facts, saved = situation.facts, situation.saved_bytes
-    keeps_little = saved < max(facts.allocated_bytes // 10, 1)
-    levers = [lever for lever in situation.of_rank(SMALLER) if lever.bytes >= least]
-    if keeps_little and levers:
-        return levers
     text = f"{size(facts.missing_bytes)} must go"
-    if not keeps_little:
+    if facts.requested_bytes > facts.limit_bytes:
+        text += ": this one tensor is larger than all the memory there is"
+    elif saved:
         text += (
             f"; {size(saved)} are results kept for backward: they shrink with the batch (accumulate gradients over "
             "smaller ones), or with checkpointing; autocast at most halves them"
         )
-    elif facts.requested_bytes > facts.limit_bytes:
-        text += ": this one tensor is larger than all the memory there is"
     else:
-        text += "; little of what is held is kept for backward, so checkpointing would not help"
-    return [Advice(text, None, None, facts.missing_bytes)]
+        text += "; nothing is kept for backward, so checkpointing would not help"
+    return [Advice(text, None, None, situation.missing_bytes)]

@@ -134,6 +134,6 @@ class Advice(NamedTuple):
     rank: int = 0  # what kind of change it is, the least first
 
 
-# Ranks: it frees what is not needed; it is of a size that was seen to fit; it frees what is not needed just now; it
-# makes the step smaller.
-NEEDLESS, BATCH, IDLE, SMALLER = range(4)
+# Ranks: it frees what is not needed; it is a library's own setting, or moves results to the host; it frees what is not
+# needed just now; it is of a size that fits; it makes the step smaller.
+NEEDLESS, SETTING, IDLE, BATCH, SMALLER = range(5)

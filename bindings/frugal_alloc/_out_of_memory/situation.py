@@ -10,9 +10,11 @@ from .._interruptions import attempt
 from .._native.sites import Frame
 from .._program.code_lines import CodeLine
 from .._tracking import users_lines
-from . import holding_lines, kept, levers, variables
+from . import graphs, holding_lines, kept, levers, library_settings, step, variables
 from .holding_lines import HoldingLine
 from .scene import LEAST_BYTES, Advice, Scene
+from .step import Step
+from .variables import DeadVariables
 
 if TYPE_CHECKING:
     from .._native import Library
@@ -52,6 +54,7 @@ class Situation(NamedTuple):
     pinning: list[Advice]  # about small blocks that keep pages
     advice: list[Advice]  # of all finders, of each rank in the order of how much it brings
     verdicts: list[dict[str, Any]]  # of the report on this GPU, those that hold still, the worst first
+    missing_bytes: int  # to the end of the step, as far as it can be told
 
     def of_rank(self, rank: int) -> list[Advice]:
         return [advice for advice in self.advice if advice.rank == rank]
@@ -106,12 +109,19 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
         idle = attempt([], variables.find_idle, scene)
         keeping = attempt([], kept.find_kept, scene)
         has_pools = attempt(False, scene.ownership.pools.are_there)
-        in_flight = attempt(levers.NOTHING, levers.look, scene.frames, facts.gpu, dead)
-        saved_bytes = attempt(0, scene.ownership.saved_for_backward)
+        saved_bytes, largest = attempt((0, 0), scene.ownership.saved_for_backward)
+        needless = attempt([], graphs.without_graph, scene, saved_bytes)
+        untrained = [] if needless else attempt([], graphs.of_untrained, scene)
+        old_bytes = sum(change.bytes for change in untrained) + sum(variable.graph_bytes for variable in keeping)
+        failed = None if needless else attempt(None, step.look, scene, saved_bytes - old_bytes, largest)
+        # There is to be room for it afterwards.
+        if failed is not None and failed.fixed_bytes > failed.usable_bytes:
+            idle = []
         # What a step needs anyway is in lists, too; it matters if it is much, or would be enough.
         least_kept = max(LEAST_BYTES, min(facts.allocated_bytes // 20, facts.missing_bytes))
         advice = [
-            *attempt([], levers.without_graph, scene, saved_bytes),
+            *needless,
+            *untrained,
             *(variable.advice(has_pools) for variable in dead),
             *(variable.advice for variable in keeping if variable.bytes >= least_kept),
             *idle,
@@ -131,11 +141,19 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
             saved_bytes,
             keeping[0] if keeping else None,
             attempt([], holding_lines.find_pinning, library, facts.gpu) if facts.verdict == "fragmentation" else [],
-            [*advice, *attempt([], levers.batch_that_fits, facts), *levers.find(facts, in_flight)],
+            [*advice, *attempt([], library_settings.find, scene), *_smaller(scene, dead, failed, saved_bytes)],
             [],
+            max(facts.missing_bytes, failed.missing_bytes if failed is not None else 0),
         )
     finally:
         scene.let_go()
+
+
+def _smaller(scene: Scene, dead: list[DeadVariables], failed: Step | None, saved_bytes: int) -> list[Advice]:
+    """A size that was seen to fit, else what is worked out from the sizes of now."""
+    if failed is not None:
+        return attempt([], levers.batch_that_fits, scene.facts, failed.missing_bytes) or attempt([], failed.advice)
+    return attempt([], levers.find_at_work, scene, dead, saved_bytes)
 
 
 def _stack(scene: Scene) -> list[Frame]:

@@ -15,6 +15,7 @@ from .._program.code_lines import short_path
 from .._program.liveness import Flow, read_in_nested, reads_of
 from .._program.source import Statement, only_called
 from .._tracking.live_tensors import is_on, is_tensor
+from .kept import line_that_adds
 from .scene import IDLE, LEAST_BYTES, Advice, RunningFrame, Scene, statement
 
 _MOST_NAMES = 12
@@ -97,7 +98,10 @@ def find_idle(scene: Scene) -> list[Advice]:
     idle = []
     # By name: a variable of ours would be one more that holds the value.
     for name in later & frame.values.keys():
-        if _is_plain(frame.values[name]) and holds_gpu_memory(frame.values[name], scene.facts.gpu):
+        # What is filled on the way cannot be made afterwards.
+        if not _is_plain(frame.values[name]) or line_that_adds(name, frame) is not None:
+            continue
+        if holds_gpu_memory(frame.values[name], scene.facts.gpu):
             freed = scene.ownership.freed_by_dropping([frame.values[name]], scene.held)
             if freed >= LEAST_BYTES:
                 text = (

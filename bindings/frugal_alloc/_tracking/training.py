@@ -149,6 +149,10 @@ class LoaderWatch:
             self._dry = of
         return ends
 
+    def is_within_pass(self) -> bool:
+        """Whether a loop over a loader is under way."""
+        return any(not of.is_exhausted for of in self._pass_of_iterator.values())
+
     def _takes_over(self, of: Pass) -> bool:
         primary = self._primary
         if primary is not None and primary.loader() is not None and not primary.is_exhausted and primary.is_training:
