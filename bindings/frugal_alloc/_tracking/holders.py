@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from .._program.users_code import is_users
 from . import live_tensors, raw_objects, roots
 from .live_tensors import Block, Contents, Extents, contents_of
-from .names import Name, name_of
+from .names import Name, name_of, series_among
 from .reach import Reach, tensors_within
 
 # An object of the same class so often on one way: a chain, each of whose members holds the next.
@@ -190,7 +190,8 @@ class _Search:
 
     def evidence(self) -> list[Evidence]:
         reach = self._reach
-        reach.walk(roots.of_program())
+        for names in roots.of_program():
+            reach.walk(names)
         by_program = self._all()
         if self._explains_all(by_program):
             return by_program
@@ -243,10 +244,12 @@ class _Search:
 
     def _candidates(self, gathering: dict[int, int]) -> list[_Candidate]:
         """Those that gather, each name once: what hold the parts of a model has one name in words."""
+        names = {number: name_of(self._reach, number, example) for number, example in gathering.items()}
+        series = series_among([name for name in names.values() if name is not None])
         named: dict[Name, list[int]] = {}
-        for number, example in gathering.items():
-            if (name := name_of(self._reach, number, example)) is not None:
-                named.setdefault(name, []).append(number)
+        for number, name in names.items():
+            if name is not None:
+                named.setdefault(series.get(name, name), []).append(number)
         # The most common first.
         ranked = sorted(named.items(), key=lambda item: -len(item[1]))[: 4 * MOST_GATHERERS]
         return [
