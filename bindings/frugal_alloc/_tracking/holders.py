@@ -122,7 +122,8 @@ class Evidence(NamedTuple):
     is_in_graphs: bool  # more in the graphs behind tensors than in tensors; long graphs are not looked at whole
     is_concatenated: bool  # a tensor among them was made by cat or stack
     hooks: list[str]  # functions that are hooks of modules and use a holder's name
-    share: float = 0.0  # of the leak's bytes that all holders explain
+    bytes: int = 0  # of the leak, when it was looked at
+    share: float = 0.0  # of these that all holders explain
     is_nameless: bool = False  # no name of the program's reaches the holders, as garbage that is not collected yet
     passed_over: tuple[Name, ...] = ()  # who has some of it and is no holder, such as the variable with the latest
 
@@ -202,7 +203,7 @@ class _Search:
             return by_all
         reach.walk(roots.of_orphans(self._extents, reach.objects, (reach.parents, reach.roots, *reach.roots)))
         return [
-            before if before.is_explained else now._replace(is_nameless=True)
+            before if before.is_explained else now._replace(is_nameless=now.is_explained)
             for before, now in zip(by_all, self._all(), strict=True)
         ]
 
@@ -225,7 +226,7 @@ class _Search:
                 number = numbers[id(tensor)]
                 births[number] = births.get(number, 0) | leak.births[address]
         if not births:
-            return NOTHING
+            return NOTHING._replace(bytes=leak.bytes)
         candidates = self._candidates(gatherers(self._reach, births))
         holders, reached = _chosen(leak, candidates)
         chosen = {holder.name for holder in holders}
@@ -238,6 +239,7 @@ class _Search:
             is_in_graphs=leak.bytes_of(reached - owned.keys()) > leak.bytes_of(owned),
             is_concatenated=any(name.startswith(("CatBackward", "StackBackward")) for name in made_by),
             hooks=[name for name, used in hooks.items() if names & used],
+            bytes=leak.bytes,
             share=leak.bytes_of(reached) / leak.bytes,
             passed_over=tuple(candidate.name for candidate in candidates if candidate.name not in chosen),
         )
