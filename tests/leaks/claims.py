@@ -86,9 +86,9 @@ def names_of_innocents() -> list[str]:
     return sorted(f"innocent/{path.stem}" for path in PROGRAMS.glob("innocent/*.py"))
 
 
-def read(name: str) -> Claim:
-    """Raises BadHeader."""
-    file = PROGRAMS / f"{name}.py"
+def read(name: str, file: Path | None = None) -> Claim:
+    """Of a program, or of another form of it in a file of its own. Raises BadHeader."""
+    file = file or PROGRAMS / f"{name}.py"
     fields = _fields(file.read_text())
     kind, about = next(iter(fields.items()), ("", ""))
     files = [file, *(PROGRAMS / module for module in _alternatives(fields.get("MODULE", "")))]

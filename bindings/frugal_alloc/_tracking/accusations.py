@@ -13,6 +13,7 @@ from .._program.code_lines import CodeLine
 from . import declarations, holders, users_lines
 from .holders import Evidence
 from .live_tensors import Block
+from .trained import IS_TRAINED, Trained
 
 if TYPE_CHECKING:
     from .cycles import Cycles
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 # That the library leaves out of its judgement, too.
 WARM_UP_EPOCHS = 2
-# Searches for holders take tenths of a second each, so there are few in a run.
+# For what is new. Searches take tenths of a second each, so there are few in a run.
 MOST_SEARCHES = 4
 MOST_LINES = 50
 
@@ -93,7 +94,8 @@ def _borne_out(
             per_epoch, per_step = _per_program_epoch(finding.bytes_per_epoch, epochs)
             count = _program_epochs(finding.epochs, epochs)
             finding = finding._replace(epochs=count, bytes_per_epoch=per_epoch)
-            yield _accusation(library, finding, per_step, _later(blocks))
+            extents = _later(blocks) if finding.kind == "growing" else _counted(blocks, finding, library.epochs_ended())
+            yield _accusation(library, finding, per_step, extents)
     steps = epochs.steps_per_epoch
     for finding in growing:
         per_step = finding.bytes_per_epoch / steps if steps else None
@@ -111,6 +113,18 @@ def _later(blocks: list[Block]) -> list[Block]:
     """Without what the first epochs made at the same line, which is another matter: parameters, an optimizer's state, a
     library's workspace."""
     return [block for block in blocks if block[2] < 0 or block[2] >= WARM_UP_EPOCHS] or blocks
+
+
+def _counted(blocks: list[Block], finding: Finding, ended: int) -> list[Block]:
+    """What is left of those that the library has counted when so many epochs had ended: none of the latest or the
+    current one, which may still let them go; nor what is of a size that one epoch alone has left, as the workspace of a
+    thread that was begun late."""
+    counted = [block for block in blocks if block[2] < 0 or WARM_UP_EPOCHS <= block[2] < ended - 1]
+    births: dict[int, set[int]] = {}
+    for _, size, birth in counted:
+        births.setdefault((size - 1).bit_length(), set()).add(birth)
+    of_several = [block for block in counted if block[2] < 0 or len(births[(block[1] - 1).bit_length()]) > 1]
+    return counted if _is_less(sum(size for _, size, _ in of_several), finding.bytes) else of_several
 
 
 class _Alive:
@@ -150,21 +164,25 @@ def _per_program_epoch(rate: float, epochs: Epochs) -> tuple[float, float | None
 
 
 class Witnesses:
-    """Remembers who held a leak when it was first seen, since the holders may be gone by the time of the report. Holds
-    names and figures only."""
+    """Remembers who held a leak, and whether it was trained, since both the holders and the optimizers may be gone by
+    the time of the report. Holds names and figures only."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, trained: Trained) -> None:
         self._library = library
+        self._trained = trained
         self._seen: dict[Line, Evidence] = {}
+        #: With the bytes that were in use then.
+        self._standings: dict[Line, tuple[str, int]] = {}
         self._searches = 0
         self._looks = 0
         self._looks_at_search = 0
 
     def look(self, cycles: Cycles, epochs: Epochs, suppressions: list[Suppression]) -> None:
-        """Called when an epoch of the library's has ended: looks for the holders of leaks that are new, and when there
-        were twice as many ends, for those that are known, since a buffer that was filled had most at first."""
+        """Called when an epoch of the library's has ended: looks at leaks that are new, and at all again whenever there
+        were twice as many ends, since a buffer that was filled had most at first."""
         self._looks += 1
-        if self._searches >= MOST_SEARCHES:
+        is_old = self._looks >= 2 * self._looks_at_search
+        if not is_old and self._searches >= MOST_SEARCHES:
             return
         if not epochs.growing() and all(finding.kind == "suspect" for finding in self._library.findings()):
             return
@@ -174,11 +192,25 @@ class Witnesses:
             if accusation.kind in ("leak", "growing")
             and not declarations.is_silenced(accusation.kind, accusation.code_line, suppressions)
         ]
-        is_old = self._looks >= 2 * self._looks_at_search and self._searches < MOST_SEARCHES - 1
         if any(accusation.line not in self._seen or is_old for accusation in accused):
-            self._searches += 1
+            self._searches += not is_old
             self._looks_at_search = self._looks
-            self.of(accused)
+            standings = zip(accused, self.standings(accused), strict=True)
+            self.of([accusation for accusation, standing in standings if standing != IS_TRAINED])
+            for accusation in accused:
+                self._seen.setdefault(accusation.line, holders.NOTHING)
+
+    def standings(self, accused: list[Accusation]) -> list[str]:
+        """Whether each of the accused is trained, see :meth:`Trained.standings`; of what was let go since, and once no
+        optimizer is left, what was so before."""
+        blocks = [accusation.extents or [] for accusation in accused]
+        is_over = self._trained.is_over()
+        for accusation, of_line, standing in zip(accused, blocks, self._trained.standings(blocks), strict=True):
+            in_use = sum(size for _, size, _ in of_line)
+            before = self._standings.get(accusation.line)
+            if before is None or not (is_over or _is_less(in_use, before[1])):
+                self._standings[accusation.line] = standing, in_use
+        return [self._standings[accusation.line][0] for accusation in accused]
 
     def remembered(self, accused: list[Accusation]) -> list[Evidence]:
         """Who was seen holding each of the accused."""
@@ -189,21 +221,35 @@ class Witnesses:
         searched = holders.find([accusation.extents or [] for accusation in accused[:MOST_LINES]])
         searched += [holders.NOTHING] * (len(accused) - len(searched))
         for accusation, now in zip(accused, searched, strict=True):
-            before = self._seen.get(accusation.line)
-            if before is None or _says_more(now, before):
-                self._seen[accusation.line] = now
+            before = self._seen.get(accusation.line, holders.NOTHING)
+            if _says_more(now, before):
+                # A model may have ended, with its hooks, before the list that these have filled.
+                hooks = now.hooks or (before.hooks if _names(now) == _names(before) else [])
+                self._seen[accusation.line] = now._replace(hooks=hooks)
         return self.remembered(accused)
 
 
 def _says_more(now: Evidence, before: Evidence) -> bool:
     """Whether what is seen now takes the place of what was seen before."""
+    if before.is_explained and _is_less(now.bytes, before.bytes):
+        return False
+    if _is_refuted(before, now):
+        return True
     # The program's names have ended, and what they held is not collected yet.
     if now.is_nameless and before.is_explained and not before.is_nameless:
         return False
-    return now.share >= before.share or now.is_explained or _is_refuted(before, now)
+    return now.share >= before.share or now.is_explained
+
+
+def _is_less(now: int, before: int) -> bool:
+    """Whether some was let go; a tenth may have become part of the first epochs, which are not counted."""
+    return 10 * now < 9 * before
 
 
 def _is_refuted(before: Evidence, now: Evidence) -> bool:
     """Whether who seemed to hold most among few tensors has hardly more now that there are many, as a bounded deque."""
-    passed_over = {name.what for name in now.passed_over}
-    return any(holder.name.what in passed_over for holder in before.holders)
+    return not _names(before).isdisjoint(name.what for name in now.passed_over)
+
+
+def _names(evidence: Evidence) -> set[str]:
+    return {holder.name.what for holder in evidence.holders}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from .._program.users_code import is_users
 from . import live_tensors, raw_objects, roots
 from .live_tensors import Block, Contents, Extents, contents_of
-from .names import Name, name_of
+from .names import Name, name_of, series_among
 from .reach import Reach, tensors_within
 
 # An object of the same class so often on one way: a chain, each of whose members holds the next.
@@ -122,7 +122,8 @@ class Evidence(NamedTuple):
     is_in_graphs: bool  # more in the graphs behind tensors than in tensors; long graphs are not looked at whole
     is_concatenated: bool  # a tensor among them was made by cat or stack
     hooks: list[str]  # functions that are hooks of modules and use a holder's name
-    share: float = 0.0  # of the leak's bytes that all holders explain
+    bytes: int = 0  # of the leak, when it was looked at
+    share: float = 0.0  # of these that all holders explain
     is_nameless: bool = False  # no name of the program's reaches the holders, as garbage that is not collected yet
     passed_over: tuple[Name, ...] = ()  # who has some of it and is no holder, such as the variable with the latest
 
@@ -190,7 +191,8 @@ class _Search:
 
     def evidence(self) -> list[Evidence]:
         reach = self._reach
-        reach.walk(roots.of_program())
+        for names in roots.of_program():
+            reach.walk(names)
         by_program = self._all()
         if self._explains_all(by_program):
             return by_program
@@ -201,7 +203,7 @@ class _Search:
             return by_all
         reach.walk(roots.of_orphans(self._extents, reach.objects, (reach.parents, reach.roots, *reach.roots)))
         return [
-            before if before.is_explained else now._replace(is_nameless=True)
+            before if before.is_explained else now._replace(is_nameless=now.is_explained)
             for before, now in zip(by_all, self._all(), strict=True)
         ]
 
@@ -224,7 +226,7 @@ class _Search:
                 number = numbers[id(tensor)]
                 births[number] = births.get(number, 0) | leak.births[address]
         if not births:
-            return NOTHING
+            return NOTHING._replace(bytes=leak.bytes)
         candidates = self._candidates(gatherers(self._reach, births))
         holders, reached = _chosen(leak, candidates)
         chosen = {holder.name for holder in holders}
@@ -237,16 +239,19 @@ class _Search:
             is_in_graphs=leak.bytes_of(reached - owned.keys()) > leak.bytes_of(owned),
             is_concatenated=any(name.startswith(("CatBackward", "StackBackward")) for name in made_by),
             hooks=[name for name, used in hooks.items() if names & used],
+            bytes=leak.bytes,
             share=leak.bytes_of(reached) / leak.bytes,
             passed_over=tuple(candidate.name for candidate in candidates if candidate.name not in chosen),
         )
 
     def _candidates(self, gathering: dict[int, int]) -> list[_Candidate]:
         """Those that gather, each name once: what hold the parts of a model has one name in words."""
+        names = {number: name_of(self._reach, number, example) for number, example in gathering.items()}
+        series = series_among([name for name in names.values() if name is not None])
         named: dict[Name, list[int]] = {}
-        for number, example in gathering.items():
-            if (name := name_of(self._reach, number, example)) is not None:
-                named.setdefault(name, []).append(number)
+        for number, name in names.items():
+            if name is not None:
+                named.setdefault(series.get(name, name), []).append(number)
         # The most common first.
         ranked = sorted(named.items(), key=lambda item: -len(item[1]))[: 4 * MOST_GATHERERS]
         return [

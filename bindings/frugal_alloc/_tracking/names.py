@@ -270,6 +270,26 @@ def name_of(reach: Reach, number: int, example: int) -> Name | None:
     )
 
 
+def series_among(names: Iterable[Name]) -> dict[Name, Name]:
+    """Of variables of a module that differ by a number, as "result_7" and "result_12", the name of all of them."""
+    series: dict[tuple[str | None, str], list[Name]] = {}
+    for name in names:
+        if name.kind == "variable" and name.function == "<module>":
+            series.setdefault((name.file, roots.stem_of(_variable_of(name))), []).append(name)
+    found = {}
+    for members in series.values():
+        variables = sorted({_variable_of(name) for name in members}, key=lambda variable: (len(variable), variable))
+        if len(variables) >= roots.LEAST_SERIES:
+            first, second = variables[:2]
+            what = f"series of variables '{first}', '{second}', ..."
+            found |= dict.fromkeys(members, members[0]._replace(what=what, name=first, collection="series", through=""))
+    return found
+
+
+def _variable_of(name: Name) -> str:
+    return name.name.partition("[")[0]
+
+
 # What a link of a kind leads to; {kind} is the class of that.
 _WORDS = {
     "parameter": "parameter '{name}' of {holder}",

@@ -117,6 +117,12 @@ def _is_made_anew(leak: Leak) -> bool:
     return True
 
 
+def _is_notebooks_output(leak: Leak) -> bool:
+    """What IPython keeps. A program that is no notebook has a file."""
+    name = leak.holder.name
+    return name.name.partition("[")[0] == "Out" and name.function == "<module>" and name.file is None
+
+
 def _is_ensemble(leak: Leak) -> bool:
     """Models that were trained and are used since, as by boosting: told from models that are merely kept."""
     name = leak.holder.name
@@ -212,6 +218,12 @@ RULES = (
         lambda leak: leak.holder.is_scalar and not leak.has_graph and leak.kind in ("leak", "suspect"),
         "{holder} keeps single numbers on the GPU, which is harmless",
         is_benign=True,
+    ),
+    Rule(
+        "outputs_kept",
+        _is_notebooks_output,
+        "{holder} keeps the value of each cell's last line, as long as the notebook runs: end such a line with a "
+        "semicolon, and let go of what is there already with %reset -f out",
     ),
     Rule(
         "hook",

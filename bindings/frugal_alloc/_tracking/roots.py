@@ -3,8 +3,10 @@ begins to what no name reaches."""
 
 from __future__ import annotations
 
+import collections
 import contextvars
 import gc
+import re
 import sys
 import types
 from collections.abc import Iterable, Iterator
@@ -26,6 +28,9 @@ MOST_TENSORS = 2_000
 MOST_LEVELS = 6
 _CONTAINERS = (list, tuple, set, frozenset, dict, types.CellType)
 
+# So many names that differ by a number are one thing in several parts.
+LEAST_SERIES = 4
+
 
 class Root(NamedTuple):
     """A name, and what it refers to."""
@@ -38,18 +43,31 @@ class Root(NamedTuple):
     is_users: bool
 
 
-def of_program() -> list[Root]:
-    """What the program's own code calls by a name.
+def of_program() -> tuple[list[Root], list[Root]]:
+    """What the program's own code calls by a name; and apart, names of a series, as a notebook gives them to all values
+    that it shows: what these hold is rather another's, such as its ``Out``.
 
     Modules come first: what they hold stays. Then functions, the outermost first, since what an inner one was handed
     is another's.
     """
     context = contextvars.copy_context().items()
+    alone: list[Root] = []
+    in_series: list[Root] = []
+    of_modules = list(_of_modules(are_users=True))
+    sizes = collections.Counter((root.file, stem_of(root.name)) for root in of_modules)
+    for root in of_modules:
+        (in_series if sizes[root.file, stem_of(root.name)] >= LEAST_SERIES else alone).append(root)
     return [
-        *_of_modules(are_users=True),
+        *alone,
         *_of_frames(are_users=True),
         *(Root("context variable", variable.name, value, None, "", True) for variable, value in context),
-    ]
+    ], in_series
+
+
+def stem_of(name: str) -> str:
+    """What the names of a series have in common: "result_#" of "result_12". A notebook's latest value, "_", is
+    among its "_12"."""
+    return re.sub(r"\d+$", "#", name) if name.strip("_") else "_#"
 
 
 def of_libraries() -> list[Root]:
@@ -90,11 +108,13 @@ def _of_modules(are_users: bool) -> Iterator[Root]:
 
 
 def _named(variables: Iterable[tuple[Any, Any]], file: str | None, function: str, are_users: bool) -> list[Root]:
-    return [
+    """Private names last: a notebook's "_oh" is its "Out"."""
+    found = [
         Root("variable", name, value, file, function, are_users)
         for name, value in variables
         if isinstance(name, str) and not name.startswith("__") and not issubclass(type(value), _PLAIN)
     ]
+    return sorted(found, key=lambda root: root.name.startswith("_"))
 
 
 def _of_frames(are_users: bool) -> list[Root]:

@@ -72,8 +72,8 @@ class Tracker:
         self.batches = BatchPeaks()
         self.cycles = Cycles(library)
         self.outside = Outside(library)
-        self.witnesses = Witnesses(library)
         self.trained = Trained()
+        self.witnesses = Witnesses(library, self.trained)
         #: Called when an epoch has ended and was looked at.
         self.at_epoch_end: Callable[[], None] = lambda: None
         #: Whether allocations are recorded: not while tracking is off or frugal_alloc is disabled.

@@ -62,6 +62,10 @@ class Trained:
             self._ever.update(dict.fromkeys(parameters_of(optimizer)))
         self._rhythms[id(optimizer)] = Rhythm(weakref.ref(optimizer), self._steps, gap, size)
 
+    def is_over(self) -> bool:
+        """Whether optimizers have stepped, and none of them does any more."""
+        return bool(self._steps) and not self._stepping()
+
     def standings(self, groups: list[list[Block]]) -> list[str]:
         """Of each group of blocks whether it is memory of what is being trained (IS_TRAINED), or of that and of models
         and gradients of what was before (WAS_TRAINED); else "".

@@ -68,9 +68,8 @@ def _without_trained(
 ) -> tuple[list[Accusation], set[Line], list[str]]:
     """Without what is being trained, which grows on purpose; the lines of those left that hold what was trained before;
     and a note for each line that was left out."""
-    standings = tracker.trained.standings([accusation.extents or [] for accusation in accused])
     left, kept_after, notes = [], set(), []
-    for accusation, standing in zip(accused, standings, strict=True):
+    for accusation, standing in zip(accused, tracker.witnesses.standings(accused), strict=True):
         if standing == IS_TRAINED:
             notes.append(
                 f"{users_lines.text_of(library, accusation.site.number)}: parameters in training, their gradients or "

@@ -10,9 +10,9 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 failures, last = [], None
 
 
-def check(batch):
+def rate(batch, last):
     with torch.no_grad():
-        scores = model(batch)  # leak: ValueError 'last' through variable 'scores' of check(), which an exception keeps
+        scores = model(batch)  # leak: ValueError 'last' through variable 'scores' of rate(), which an exception keeps
     raise ValueError(f"{scores.shape[0]} scores are not plausible") from last
 
 
@@ -31,6 +31,6 @@ for epoch in range(12):
         except ValueError as error:
             failures.append(error)
         try:
-            check(x.cuda())  # leak: ValueError 'last' through variable 'batch' of check(), which an exception keeps
+            rate(x.cuda(), last)  # leak: ValueError 'last' through variable 'batch' of rate(), which an exception keeps
         except ValueError as error:
             last = error
