@@ -16,6 +16,7 @@ from ..._common import shapes
 from ..._native.journal import JournalEntry, entries_in
 from ..._native.sites import Frame, Site
 from ..._program import users_code
+from .history_journal import HistoryJournal
 
 #: The texts of the journal's marks.
 BACKWARD, AFTER_BACKWARD = "backward begins", "backward ended"
@@ -89,7 +90,7 @@ class ProcessRecord:
             yield entry if entry.gpu_used < 0 else entry._replace(gpu_used=entry.gpu_used + context_bytes)
 
 
-def of_this_process(folder: str, library: _native.Library, **known: Any) -> dict[str, Any]:
+def of_this_process(folder: str, library: _native.Library | HistoryJournal, **known: Any) -> dict[str, Any]:
     """A message with the fields of a ProcessRecord, of which the agent knows some.
 
     Raises:
@@ -121,7 +122,7 @@ def read_all(messages: Iterable[Mapping[str, Any]]) -> list[ProcessRecord]:
     return sorted(records, key=lambda record: (record.rank, record.process))
 
 
-def _places(library: _native.Library) -> dict[int, Place]:
+def _places(library: _native.Library | HistoryJournal) -> dict[int, Place]:
     """By number, all that the journal names, and those that these name."""
     by_site: dict[int, Place] = {}
     waiting = [number for number in library.journal_sites() if number > 0]
