@@ -149,15 +149,22 @@ class Agent:
     # --- The end.
 
     def finish(self, ended: str = "") -> None:
-        """Leaves the record, once. Nothing that happens afterwards belongs to it."""
+        """Leaves the record, once. Nothing that happens afterwards belongs to it.
+
+        Who comes second waits, since the program's end would cut it off.
+        """
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            if not self._is_over:
+                self._finish(ended)
+
+    def _finish(self, ended: str) -> None:
         import torch
 
-        with self._lock:
-            if self._is_over or os.getpid() != self._process:
-                return
-            self._labels.look_around()
-            self.mark(process_record.END)
-            self._is_over = True
+        self._labels.look_around()
+        self.mark(process_record.END)
+        self._is_over = True
         if not torch.cuda.is_initialized():
             return  # a launcher, which uses no GPU
         record = process_record.of_this_process(
