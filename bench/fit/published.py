@@ -4,7 +4,8 @@
 published, and in what the job here differs. The jobs lie in ``jobs/``; some need transformers. The result is
 ``published_results.json``, which docs/fit.md shows.
 
-From the root of a checkout: ``.venv/bin/python -m bench.fit.published``; ``--only TEXT`` for some of them.
+From the root of a checkout: ``.venv/bin/python -m bench.fit.published``; ``--only TEXT`` for some of them. The torch is
+that of the Python which runs this: of an environment with the one that was measured, if there is a wheel of it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ RESULTS = HERE / "published_results.json"
 UNITS = {"GB": 10**9, "GiB": 1 << 30, "MB": 10**6, "MiB": 1 << 20, "bytes": 1}
 # As `frugal-alloc fit` has it: time and workspaces are modelled, and what is large stands on no memory of the host.
 MODELLED = {"FRUGAL_SIM_TIME": "modelled", "FRUGAL_SIM_WORKSPACES": "modelled", "FRUGAL_SIM_KEEP": "1MiB"}
-PACKAGES = ("torch", "torchvision", "transformers", "accelerate")
+PACKAGES = ("torch", "torchvision", "transformers", "accelerate", "diffusers")
 TIMEOUT_SECONDS = 1800
 
 
@@ -77,6 +78,7 @@ class Result:
     predicted_bytes: int
     seconds: float
     source: str
+    torch: str  # that predicts
 
     @property
     def error(self) -> float:
@@ -113,6 +115,7 @@ def predict(entry: Published) -> Result:
         predicted_bytes=figures[entry.metric],
         seconds=round(time.monotonic() - began, 1),
         source=entry.source,
+        torch=importlib.metadata.version("torch"),
     )
 
 
@@ -145,8 +148,8 @@ def table(found: list[Result]) -> str:
         predicted = in_unit_of(result.published, result.predicted_bytes)
         off = "rounding" if result.error == 0 else f"{result.error:+.1%}"
         published = f"[{result.published}]({result.source})"
-        rows.append([result.name, result.metric.replace("_", " "), published, predicted, off])
-    return markdown.table(["job", "counted", "published", "predicted", "off by"], rows)
+        rows.append([result.name, result.metric.replace("_", " "), published, predicted, result.torch, off])
+    return markdown.table(["job", "counted", "published", "predicted", "with torch", "off by"], rows)
 
 
 def in_unit_of(published: str, size: int) -> str:
@@ -158,9 +161,13 @@ def in_unit_of(published: str, size: int) -> str:
 
 
 def summary(found: list[Result]) -> str:
-    errors = [abs(result.error) for result in found]
-    low = min(result.error for result in found)
-    return f"{len(found)} figures; median error {statistics.median(errors):.1%}, lowest prediction {low:+.1%}"
+    """Of what PyTorch calls allocated, and of what takes an allocator or a whole process into account."""
+    lines = []
+    for kind, is_allocated in (("allocated", True), ("reserved or in use", False)):
+        errors = [result.error for result in found if result.metric.endswith("allocated") == is_allocated]
+        range_ = f"{min(errors):+.1%} to {max(errors):+.1%}"
+        lines.append(f"{len(errors)} figures {kind}: median error {statistics.median(map(abs, errors)):.1%}, {range_}")
+    return "; ".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -175,7 +182,9 @@ def main(arguments: list[str] | None = None) -> int:
             print(entry.name, file=sys.stderr, flush=True)
             known[entry.name] = predict(entry)
     found = [known[entry.name] for entry in entries if entry.name in known]
-    document = {"versions": versions(), "results": [dataclasses.asdict(result) for result in found]}
+    before = json.loads(RESULTS.read_text(encoding="utf-8"))["versions"]
+    used = before | {importlib.metadata.version("torch"): versions()}
+    document = {"versions": used, "results": [dataclasses.asdict(result) for result in found]}
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     whole_files.write(str(options.output), text.encode())
     print(table(found), end="")

@@ -33,11 +33,14 @@ def workspaces(layout, dtype):
 print(workspaces(torch.contiguous_format, torch.half))
 print(workspaces(torch.channels_last, torch.half))
 print(workspaces(torch.contiguous_format, torch.double))
+print(workspaces(torch.contiguous_format, torch.float))
+print(workspaces(torch.channels_last, torch.float))
 """
 )
-# Of the input, the filter and the output of that convolution; in half precision.
-CONVERTED = 2 * (32 * 64 * 56 * 56 + 128 * 64 * 3 * 3 + 32 * 128 * 56 * 56)
+# Numbers in the input, the filter and the output of that convolution.
 FILTER = 128 * 64 * 3 * 3
+OUTPUT = 32 * 128 * 56 * 56
+CONVERTED = 32 * 64 * 56 * 56 + FILTER + OUTPUT
 
 
 def run_well(program: str, machine: ModelledMachine, **variables: str) -> str:
@@ -57,14 +60,16 @@ def test_convolutions_convert_what_tensor_cores_cannot_take():
     parts = 128 // 5  # of the sum over all pixels: the gradient has five tiles
     out = run_well(CONVOLUTION, ModelledMachine(gpu=ADA)).splitlines()
     sums = 4 * parts * FILTER
-    assert sorted(eval(out[0])) == [CONVERTED, CONVERTED, CONVERTED + sums]
+    assert sorted(eval(out[0])) == [2 * CONVERTED, 2 * CONVERTED, 2 * CONVERTED + sums]
     assert eval(out[1]) == [sums]
     assert eval(out[2]) == [sums], "there are no tensor cores for it that convert"
+    assert sorted(eval(out[3])) == [4 * (CONVERTED - OUTPUT), 4 * CONVERTED, 4 * CONVERTED + sums]
+    assert sorted(eval(out[4])) == [sums, 4 * OUTPUT], "such a result is written with its channels apart"
 
 
 def test_workspaces_are_modelled_only_where_that_is_asked_for():
-    assert run_well(CONVOLUTION, ModelledMachine()) == "[]\n[]\n[]\n"
-    assert run_well(CONVOLUTION, ModelledMachine(gpu=ADA), FRUGAL_SIM_WORKSPACES="plain") == "[]\n[]\n[]\n"
+    assert run_well(CONVOLUTION, ModelledMachine()) == "[]\n" * 5
+    assert run_well(CONVOLUTION, ModelledMachine(gpu=ADA), FRUGAL_SIM_WORKSPACES="plain") == "[]\n" * 5
     assert run_well(CONVOLUTION, ModelledMachine(), FRUGAL_SIM_WORKSPACES="modelled").count("[]") == 0
 
 

@@ -8,7 +8,7 @@ import math
 
 import pytest
 import torch
-from frugal_alloc._simulation.values import mode
+from frugal_alloc._simulation.values import mode, plausible
 from torch import nn
 
 DEVICE = "cuda"
@@ -18,6 +18,12 @@ DEVICE = "cuda"
 def large() -> torch.Tensor:
     """Floating-point numbers that nobody has computed, too many to be."""
     return torch.randn(600, 700).to(DEVICE) @ torch.randn(700, 800).to(DEVICE)
+
+
+def test_an_operator_that_this_pytorch_lacks_gets_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(plausible._ANSWERS, "any.of_another_version", plausible._ANSWERS["any"])
+    functions = plausible._functions()
+    assert {"any", "all.dims"} < set(functions) and "any.of_another_version" not in functions
 
 
 def test_size_that_comes_from_the_largest_index_is_right() -> None:

@@ -231,11 +231,10 @@ def test_torch_beside_this_python_is_of_its_architecture(with_all: None, tmp_pat
 def test_cmake_builds_the_libraries_that_bazel_builds() -> None:
     """Of the simulated GPU, by their names in the rules of both."""
     folder = ROOT / "cuda" / "simulated"
-    by_bazel = (folder / "BUILD").read_text() + (folder / "libraries" / "BUILD").read_text()
-    listed = set(re.findall(r":(lib[\w-]+\.so(?:\.\d+)?)\"", by_bazel))
-    by_cmake = set(
-        re.findall(
-            r"(?:simulated_library|stand_in)\((lib[\w-]+\.so(?:\.\d+)?) ", (folder / "CMakeLists.txt").read_text()
-        )
-    )
-    assert by_cmake | {"libcudart.so.12", "libcudart.so.13"} == listed
+    rules = "".join((folder / path).read_text() for path in ("BUILD", "exports/BUILD", "libraries/BUILD"))
+    by_bazel = set(re.findall(r":(lib[\w-]+\.so(?:\.\d+)?)\"", rules))
+    lists = (folder / "CMakeLists.txt").read_text()
+    for majors, body in re.findall(r"foreach\(major ([\d ]+)\)\n(.*?)endforeach", lists, re.DOTALL):
+        lists += "".join(body.replace("${major}", major) for major in majors.split())
+    by_cmake = set(re.findall(r"(?:simulated_library|stand_in)\((lib[\w-]+\.so(?:\.\d+)?) ", lists))
+    assert by_cmake == by_bazel

@@ -30,7 +30,7 @@ def main(options: argparse.Namespace) -> None:
     parameters = model.parameters()
     optimizer = torch.optim.SGD(parameters, lr=0.01) if options.sgd else torch.optim.Adam(parameters, lr=5e-5)
     mixed = options.precision == "16-mixed"
-    scaler = torch.amp.GradScaler(enabled=mixed)
+    scaler = torch.cuda.amp.GradScaler(enabled=mixed)
     for step in range(STEPS * options.accumulate):
         model.train()
         images = torch.rand(options.batch, 3, 224, 224).cuda().to(dtype)

@@ -42,6 +42,14 @@ def _tell(event: str, *arguments: Any) -> None:
             method(*arguments)
 
 
+def _question_of_compiling() -> Callable[[], bool]:
+    """PyTorch's function that says whether the compiler traces its caller."""
+    import torch
+
+    # Public from 2.2 on.
+    return getattr(torch.compiler, "is_compiling", None) or torch._utils.is_compiling
+
+
 def _watch_passes() -> None:
     """``pass_begins()`` and, however it ends, ``pass_ended(is_backward)``; else the pass is one of autograd.grad()'s.
 
@@ -49,6 +57,7 @@ def _watch_passes() -> None:
     """
     import torch
 
+    is_compiling = _question_of_compiling()
     lock, depth = threading.Lock(), 0
 
     def enter(by: int) -> int:
@@ -60,7 +69,7 @@ def _watch_passes() -> None:
     def watched(run: Callable, is_backward: bool) -> Callable:
         @functools.wraps(run)
         def watching(*arguments: Any, **options: Any) -> Any:
-            if torch.compiler.is_compiling():
+            if is_compiling():
                 return run(*arguments, **options)
             if enter(1) == 1:
                 _tell("pass_begins")
@@ -91,10 +100,10 @@ def _watch_ended_steps() -> None:
 
 
 def _optimizer_hook(event: str) -> Callable[[Any, tuple, dict], None]:
-    import torch
+    is_compiling = _question_of_compiling()
 
     def hook(optimizer: Any, arguments: tuple, options: dict) -> None:
-        if not torch.compiler.is_compiling():
+        if not is_compiling():
             _tell(event, optimizer)
 
     return uncompiled(hook, calls_ours_only=True)

@@ -37,6 +37,7 @@ PRELOADED = (
     "libcublasLt.so.13",
     "libcublasLt.so.12",
     "libcudnn.so.9",
+    "libcudnn.so.8",
     "libcufft.so.12",
     "libcufft.so.11",
     "libcusolver.so.12",

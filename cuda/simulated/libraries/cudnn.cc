@@ -10,10 +10,10 @@
 namespace frugal::sim {
 namespace {
 
-// 9.99.0 in cuDNN's own notation: PyTorch refuses a cuDNN older than the one it was built with, within major version 9.
-constexpr int kMajor = 9;
-constexpr int kMinor = 99;
-constexpr size_t kVersion = kMajor * 10000 + kMinor * 100;
+// In cuDNN's own notation, whose digits for the minor version became two with cuDNN 9: PyTorch refuses a cuDNN older
+// than the one it was built with, within a major version.
+constexpr int kMinor = kMajor < 9 ? 9 : 99;
+constexpr size_t kVersion = kMajor * (kMajor < 9 ? 1000 : 10000) + kMinor * 100;
 
 // A descriptor that is filled in and never read here.
 struct Opaque {};

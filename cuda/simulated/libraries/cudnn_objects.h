@@ -10,13 +10,15 @@
 
 namespace frugal::sim {
 
-// cudnnStatus_t; a handle that is not there is a bad parameter.
+inline constexpr int kMajor = FRUGAL_SIM_CUDNN_MAJOR;
+
+// cudnnStatus_t, which cuDNN 9 numbered anew; a handle that is not there is a bad parameter.
 inline constexpr Library kLibrary{
     .success = {0, "CUDNN_STATUS_SUCCESS"},
-    .not_initialized = {2000, "CUDNN_STATUS_BAD_PARAM"},
-    .invalid_value = {2000, "CUDNN_STATUS_BAD_PARAM"},
-    .execution_failed = {5000, "CUDNN_STATUS_EXECUTION_FAILED"},
-    .not_supported = {3000, "CUDNN_STATUS_NOT_SUPPORTED (by the simulated GPU)"},
+    .not_initialized = {kMajor < 9 ? 3 : 2000, "CUDNN_STATUS_BAD_PARAM"},
+    .invalid_value = {kMajor < 9 ? 3 : 2000, "CUDNN_STATUS_BAD_PARAM"},
+    .execution_failed = {kMajor < 9 ? 8 : 5000, "CUDNN_STATUS_EXECUTION_FAILED"},
+    .not_supported = {kMajor < 9 ? 9 : 3000, "CUDNN_STATUS_NOT_SUPPORTED (by the simulated GPU)"},
 };
 inline constexpr int kBadParameter = kLibrary.invalid_value.value;
 

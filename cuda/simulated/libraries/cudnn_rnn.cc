@@ -159,19 +159,23 @@ size_t ModelledWorkspace(const WorkspaceGpu&, const void* of) {
   return static_cast<size_t>(products) * ElementBytes(rnn.data_type);
 }
 
-}  // namespace
-
 // A training pass keeps each gate and state of each step for the way back: an estimate, as cuDNN does not publish what
 // it keeps.
+size_t ReservedBytes(const RnnPass& pass) {
+  const auto& [rnn, data] = pass;
+  const int64_t kept_per_step = rnn.PseudoLayers() * (rnn.Gates() + 1) * rnn.hidden_size;
+  return static_cast<size_t>(data.longest_sequence * data.batch * kept_per_step) * ElementBytes(rnn.data_type);
+}
+
+}  // namespace
+
 FRUGAL_STAND_IN int cudnnGetRNNTempSpaceSizes(Handle*, const RnnDescriptor* rnn, int mode,
                                               const RnnDataDescriptor* data, size_t* workspace_bytes,
                                               size_t* reserve_bytes) {
   if (rnn == nullptr || data == nullptr) return kBadParameter;
-  const int64_t kept_per_step = rnn->PseudoLayers() * (rnn->Gates() + 1) * rnn->hidden_size;
-  const int64_t kept = data->longest_sequence * data->batch * kept_per_step;
   const RnnPass pass{*rnn, *data};
   if (workspace_bytes != nullptr) *workspace_bytes = AskedWorkspace(&ModelledWorkspace, &pass);
-  if (reserve_bytes != nullptr) *reserve_bytes = mode == kTraining ? kept * ElementBytes(rnn->data_type) : 0;
+  if (reserve_bytes != nullptr) *reserve_bytes = mode == kTraining ? ReservedBytes(pass) : 0;
   return Library::kSuccess;
 }
 
@@ -213,5 +217,70 @@ FRUGAL_STAND_IN int cudnnRNNBackwardWeights_v8(Handle* handle, const RnnDescript
                                                void* /*reserve*/) {
   return kLibrary.ComputeIn(workspace, workspace_bytes, handle);
 }
+
+// --- As cuDNN 8 has it for PyTorch before 2.4: a descriptor knows neither its input, which comes with each call as the
+// descriptors of the sequence's steps, nor that there could be no bias. The passes are in cudnn_functions.inc.
+
+namespace {
+
+RnnDescriptor WithInput(const RnnDescriptor& rnn, const TensorDescriptor& step) {
+  RnnDescriptor result = rnn;
+  result.input_size = step.sizes.size() > 1 ? step.sizes[1] : 0;
+  return result;
+}
+
+RnnDataDescriptor DataOf(int steps, const TensorDescriptor& first) {
+  return {steps, first.sizes.empty() ? 0 : first.sizes[0]};
+}
+
+}  // namespace
+
+FRUGAL_STAND_IN int cudnnSetRNNDescriptor_v6(Handle*, RnnDescriptor* descriptor, int hidden_size, int layers,
+                                             void* dropout, int input_mode, int direction, int cell, int algorithm,
+                                             int data_type) {
+  return cudnnSetRNNDescriptor_v8(descriptor, algorithm, cell, 1, direction, input_mode, data_type, data_type, 0, 0,
+                                  hidden_size, hidden_size, layers, dropout, 0);
+}
+
+FRUGAL_STAND_IN int cudnnSetRNNProjectionLayers(Handle*, RnnDescriptor* rnn, int recurrent_size, int /*output_size*/) {
+  if (rnn == nullptr) return kBadParameter;
+  rnn->projected_size = recurrent_size;
+  return Library::kSuccess;
+}
+
+FRUGAL_STAND_IN int cudnnGetRNNParamsSize(Handle* handle, const RnnDescriptor* rnn, const TensorDescriptor* step,
+                                          size_t* bytes, int /*data_type*/) {
+  if (rnn == nullptr || step == nullptr) return kBadParameter;
+  const RnnDescriptor with_input = WithInput(*rnn, *step);
+  return cudnnGetRNNWeightSpaceSize(handle, &with_input, bytes);
+}
+
+FRUGAL_STAND_IN int cudnnGetRNNWorkspaceSize(Handle*, const RnnDescriptor* rnn, int steps,
+                                             const TensorDescriptor* const* step, size_t* bytes) {
+  if (rnn == nullptr || step == nullptr) return kBadParameter;
+  const RnnDataDescriptor data = DataOf(steps, **step);
+  const RnnPass pass{*rnn, data};
+  return kLibrary.Give(AskedWorkspace(&ModelledWorkspace, &pass), bytes);
+}
+
+FRUGAL_STAND_IN int cudnnGetRNNTrainingReserveSize(Handle*, const RnnDescriptor* rnn, int steps,
+                                                   const TensorDescriptor* const* step, size_t* bytes) {
+  if (rnn == nullptr || step == nullptr) return kBadParameter;
+  const RnnDataDescriptor data = DataOf(steps, **step);
+  return kLibrary.Give(ReservedBytes({*rnn, data}), bytes);
+}
+
+#define WEIGHTS_OF_LAYER(name, Find)                                                                          \
+  FRUGAL_STAND_IN int name(Handle*, const RnnDescriptor* rnn, int pseudo_layer, const TensorDescriptor* step, \
+                           const TensorDescriptor* /*weights*/, const void* weight_space, int linear,         \
+                           TensorDescriptor* found, void** address) {                                         \
+    if (rnn == nullptr || step == nullptr || pseudo_layer < 0 || linear < 0) return kBadParameter;            \
+    const RnnDescriptor with_input = WithInput(*rnn, *step);                                                  \
+    Describe(with_input, Find(with_input, pseudo_layer, linear), weight_space, found, address);               \
+    return Library::kSuccess;                                                                                 \
+  }
+WEIGHTS_OF_LAYER(cudnnGetRNNLinLayerMatrixParams, FindMatrix)
+WEIGHTS_OF_LAYER(cudnnGetRNNLinLayerBiasParams, FindBias)
+#undef WEIGHTS_OF_LAYER
 
 }  // namespace frugal::sim

@@ -26,13 +26,17 @@ int64_t Groups(const Convolution& of) {
 
 int64_t DividedUp(int64_t number, int64_t by) { return (number + by - 1) / by; }
 
-// Kernels on tensor cores take channels side by side: what lies otherwise is converted.
+// Kernels on tensor cores take channels side by side: what lies otherwise is converted. Those for float write the
+// result of a forward pass with its channels apart.
 size_t Conversions(const Convolution& of, int capability) {
   const bool is_depthwise = of.input.sizes.size() > 1 && of.input.sizes[1] > 1 && Groups(of) == of.input.sizes[1];
   if (is_depthwise || !HasTensorCoresFor(of.input.data_type, capability)) return 0;
+  const bool writes_apart = of.pass == ConvolutionPass::kForward && of.input.data_type == kFloat;
   size_t bytes = 0;
   for (const ConvolutionTensor* tensor : {&of.input, &of.filter, &of.output}) {
-    if (tensor->IsChannelsFirst()) bytes += tensor->Bytes();
+    if (tensor->HasChannels() && tensor->IsChannelsFirst() != (tensor == &of.output && writes_apart)) {
+      bytes += tensor->Bytes();
+    }
   }
   return bytes;
 }
@@ -62,9 +66,11 @@ int64_t ConvolutionTensor::Elements() const {
 
 size_t ConvolutionTensor::Bytes() const { return static_cast<size_t>(Elements()) * ElementBytes(data_type); }
 
-bool ConvolutionTensor::IsChannelsFirst() const {
-  return sizes.size() > 1 && strides.size() == sizes.size() && sizes[1] > 1 && strides[1] != 1;
+bool ConvolutionTensor::HasChannels() const {
+  return sizes.size() > 1 && strides.size() == sizes.size() && sizes[1] > 1;
 }
+
+bool ConvolutionTensor::IsChannelsFirst() const { return HasChannels() && strides[1] != 1; }
 
 size_t ModelledWorkspace(const Convolution& convolution, const WorkspaceGpu& gpu) {
   const size_t converted = Conversions(convolution, gpu.capability);

@@ -18,6 +18,8 @@ struct ConvolutionTensor {
 
   int64_t Elements() const;
   size_t Bytes() const;
+  // More than one, and it is known how they lie.
+  bool HasChannels() const;
   // Its channels do not lie side by side.
   bool IsChannelsFirst() const;
 };

@@ -3,7 +3,7 @@
 load("@rules_cc//cc:defs.bzl", "cc_library")
 load("//cuda/simulated/exports:simulated_library.bzl", "simulated_library")
 
-def stand_in(name, srcs, symbols, cuda_major = "13", deps = []):
+def stand_in(name, srcs, symbols, cuda_major = "13", defines = [], deps = []):
     """Builds a stand-in that PyTorch's own libraries accept for the real one.
 
     Args:
@@ -11,6 +11,7 @@ def stand_in(name, srcs, symbols, cuda_major = "13", deps = []):
       srcs: Its sources.
       symbols: A pattern of the symbols that it exports; all others stay inside.
       cuda_major: The CUDA release that it answers for when asked for its version.
+      defines: Of its sources alone.
       deps: Libraries that its sources use.
     """
     native.genrule(
@@ -21,7 +22,7 @@ def stand_in(name, srcs, symbols, cuda_major = "13", deps = []):
     cc_library(
         name = name + "_code",
         srcs = srcs,
-        local_defines = ["FRUGAL_SIM_CUDA_MAJOR=" + cuda_major],
+        local_defines = ["FRUGAL_SIM_CUDA_MAJOR=" + cuda_major] + defines,
         deps = [":stand_in"] + deps,
         alwayslink = True,
     )

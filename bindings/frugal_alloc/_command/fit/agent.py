@@ -22,6 +22,7 @@ from ..._tracking import live_tensors
 from ..._tracking.trained import gradients_of, parameters_of, parts_of, tensors_in_state
 from ..._tracking.training import StepCounter
 from . import longest, process_record
+from .history_journal import HistoryJournal
 from .verdict import GRADIENTS, OPTIMIZER_STATE, PARAMETERS
 
 _EVERY_SECONDS = 0.05
@@ -48,6 +49,22 @@ def start() -> None:
         os._exit(2)
 
 
+def _journal(allocator: str) -> _native.Library | HistoryJournal:
+    """Our library's; PyTorch's own allocator is followed without one where there is none for this PyTorch.
+
+    Raises:
+        FrugalAllocError: neither is possible.
+    """
+    import torch
+
+    try:
+        return _native.load()
+    except _native.FrugalAllocError:
+        if allocator == "frugal" or torch.version.cuda is None:
+            raise
+        return HistoryJournal(process_record.BACKWARD)
+
+
 class Agent:
     """Of one process; its children by fork have none."""
 
@@ -58,7 +75,7 @@ class Agent:
 
         self._folder, self._sender = order["folder"], sender
         self._most_steps, self._most_calls = order["steps"], order["calls"]
-        self._library = library = _native.load()
+        self._library = library = _journal(order["allocator"])
         self._labels = Labels(library)
         self._steps = StepCounter()
         self._process = os.getpid()
@@ -136,15 +153,22 @@ class Agent:
     # --- The end.
 
     def finish(self, ended: str = "") -> None:
-        """Leaves the record, once. Nothing that happens afterwards belongs to it."""
+        """Leaves the record, once. Nothing that happens afterwards belongs to it.
+
+        Who comes second waits, since the program's end would cut it off.
+        """
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            if not self._is_over:
+                self._finish(ended)
+
+    def _finish(self, ended: str) -> None:
         import torch
 
-        with self._lock:
-            if self._is_over or os.getpid() != self._process:
-                return
-            self._labels.look_around()
-            self.mark(process_record.END)
-            self._is_over = True
+        self._labels.look_around()
+        self.mark(process_record.END)
+        self._is_over = True
         if not torch.cuda.is_initialized():
             return  # a launcher, which uses no GPU
         record = process_record.of_this_process(
@@ -197,7 +221,7 @@ class Agent:
         """While the frames of the traceback still hold what they held."""
         import torch
 
-        if isinstance(error, torch.OutOfMemoryError):
+        if isinstance(error, torch.cuda.OutOfMemoryError):
             self._error = str(error)
         self._labels.look_around()
 
@@ -229,7 +253,7 @@ def _end_children() -> None:
 class Labels:
     """A label holds for the allocation that is live at its address, for all of that one's life."""
 
-    def __init__(self, library: _native.Library) -> None:
+    def __init__(self, library: _native.Library | HistoryJournal) -> None:
         self._library = library
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._has_looked = False

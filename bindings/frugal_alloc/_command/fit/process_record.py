@@ -16,6 +16,7 @@ from ..._common import shapes
 from ..._native.journal import JournalEntry, entries_in
 from ..._native.sites import Frame, Site
 from ..._program import users_code
+from .history_journal import HistoryJournal
 
 #: The texts of the journal's marks.
 BACKWARD, AFTER_BACKWARD = "backward begins", "backward ended"
@@ -96,7 +97,7 @@ class ProcessRecord:
             yield entry if entry.gpu_used < 0 else entry._replace(gpu_used=entry.gpu_used + context_bytes)
 
 
-def of_this_process(folder: str, library: _native.Library, **known: Any) -> dict[str, Any]:
+def of_this_process(folder: str, library: _native.Library | HistoryJournal, **known: Any) -> dict[str, Any]:
     """A message with the fields of a ProcessRecord, of which the agent knows some.
 
     Raises:
@@ -129,7 +130,7 @@ def read_all(messages: Iterable[Mapping[str, Any]]) -> list[ProcessRecord]:
     return sorted(records, key=lambda record: (record.rank, record.process))
 
 
-def _places(library: _native.Library) -> dict[int, Place]:
+def _places(library: _native.Library | HistoryJournal) -> dict[int, Place]:
     """By number, all that the journal names, and those that these name."""
     by_site: dict[int, Place] = {}
     waiting = [number for number in library.journal_sites() if number > 0]
@@ -182,15 +183,17 @@ def _counted() -> dict[int, tuple[int, int]]:
     return counted
 
 
-def _allocator(library: _native.Library) -> dict[str, str]:
+def _allocator(library: _native.Library | HistoryJournal) -> dict[str, str]:
     """Which the process has, whoever has chosen it, and PyTorch's settings."""
     import torch
 
     if library.is_enabled():
         return {"allocator": "frugal", "settings": ""}
-    settings = torch.cuda.memory._snapshot()["allocator_settings"]
-    name = "expandable" if settings["expandable_segments"] else "native"
-    return {"allocator": name, "settings": settings.get("PYTORCH_CUDA_ALLOC_CONF", "")}
+    # Of PyTorch before 2.2 the environment alone is known.
+    known = torch.cuda.memory._snapshot().get("allocator_settings", {})
+    settings = known.get("PYTORCH_CUDA_ALLOC_CONF", os.environ.get("PYTORCH_CUDA_ALLOC_CONF", ""))
+    expands = known.get("expandable_segments", "expandable_segments:True" in settings)
+    return {"allocator": "expandable" if expands else "native", "settings": settings}
 
 
 def _guesses() -> list[str]:

@@ -145,6 +145,7 @@ def start(uncompiled: Callable) -> None:
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
-    torch.backends.cuda.enable_cudnn_sdp(False)
+    if hasattr(torch.backends.cuda, "enable_cudnn_sdp"):  # from PyTorch 2.2 on
+        torch.backends.cuda.enable_cudnn_sdp(False)
     graphs.start(_compute)
     EveryOperator().start(uncompiled)

@@ -145,4 +145,7 @@ def enter_in_all_threads(mode: TorchDispatchMode) -> None:
 def _wrap_functions() -> None:
     wrap(torch._tensor_str, "_tensor_str", _print)
     wrap(torch, "ctc_loss", _ctc_loss)
-    wrap(torch.autograd, "_engine_run_backward", _run_backward)
+    # Before PyTorch 2.3 what runs a pass is no function of Python's.
+    passes = ("_engine_run_backward",) if hasattr(torch.autograd, "_engine_run_backward") else ("backward", "grad")
+    for name in passes:
+        wrap(torch.autograd, name, _run_backward)

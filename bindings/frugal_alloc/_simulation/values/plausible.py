@@ -45,10 +45,15 @@ def _is_computed(tensor: torch.Tensor) -> bool:
     return few and contents.has(tensor) and not graphs.is_capturing()
 
 
-def _computed_or(name: str, answer: Callable) -> Callable:
-    """The operator's own result where values are there, otherwise the answer."""
+def _operator(name: str) -> Callable | None:
+    """None: this PyTorch does not have it."""
     packet_name, _, overload = name.partition(".")
-    operator = getattr(getattr(torch.ops.aten, packet_name), overload or "default")
+    return getattr(getattr(torch.ops.aten, packet_name), overload or "default", None)
+
+
+def _computed_or(name: str, operator: Callable, answer: Callable) -> Callable:
+    """The operator's own result where values are there, otherwise the answer."""
+    packet_name = name.partition(".")[0]
 
     def computed_or_answered(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         is_computed = _is_computed(tensor)
@@ -149,7 +154,8 @@ ANSWERED = {name.partition(".")[0] for name in _ANSWERS}
 
 
 def _functions() -> dict[str, Callable]:
-    own = {name: _computed_or(name, answer) for name, answer in _ANSWERS.items()}
+    operators = {name: _operator(name) for name in _ANSWERS}
+    own = {name: _computed_or(name, there, _ANSWERS[name]) for name, there in operators.items() if there is not None}
     return own | {"nonzero.out": _nonzero_out, "_local_scalar_dense": _item}
 
 
