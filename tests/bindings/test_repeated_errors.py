@@ -169,7 +169,7 @@ def test_an_error_after_which_nothing_happened_is_the_headline() -> None:
     document = frugal_alloc.report().document
     assert document["oom"]["went_on"] is False
     assert headline(document)[0].startswith("Out of memory: ")
-    assert str(frugal_alloc.report()).startswith("frugal_alloc: the run went out of memory\n")
+    assert str(frugal_alloc.report()).startswith("frugal_alloc: memory ran out, and the program caught the error\n")
 
 
 def test_a_run_that_goes_on_has_met_errors_and_not_failed() -> None:

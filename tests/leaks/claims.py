@@ -19,12 +19,13 @@ Some headers say more, word by word as the report has it:
     # VERDICT: leak, outputs_kept
     # EPOCHS: data_loader, 11 ended, 36 steps
     # NOTE: is taken for meant
+    # UNSAID: is harmless
 
 HELD, in HOLDER's place, is the only holder, and holds all of the leak; THROUGH is the way from there to the tensors. A
 line that ends with "# holder" is where the program makes the holder. VERDICT has the kind and the pattern. LIKE has, of
 a program that does not leak, the patterns of those that it looks like. EPOCHS has how their ends are found, how many
-there were, and the steps; NOTE has words of a note. An innocent program that says one of these gets no verdict, be it
-material or not.
+there were, and the steps; NOTE has words of a note, and UNSAID words that no note has. An innocent program that says
+one of these gets no verdict, be it material or not.
 
 Where each line that leaks has a holder of its own, the header names none, and the line ends with "# leak: list 'tasks'"
 or "# leak: list 'tasks' through variable 'inner' of save()", which are the words of HELD and THROUGH, or with "# leak:
@@ -49,7 +50,7 @@ LEAST_OF_A_LINE = 0.95
 NO_LINE = frozenset({("", None)})
 _FIELD = re.compile(r"# ([A-Z]+): (.+)")
 # What a header of each kind may have besides.
-_MORE_OF_ALL = {"MODULE", "VALUES", "EPOCHS", "NOTE"}
+_MORE_OF_ALL = {"MODULE", "VALUES", "EPOCHS", "NOTE", "UNSAID"}
 _MORE_OF_LEAKS = _MORE_OF_ALL | {"LINE", "THROUGH", "VERDICT"}
 _MORE_OF_INNOCENTS = _MORE_OF_ALL | {"LIKE"}
 
@@ -74,6 +75,7 @@ class Claim(NamedTuple):
     verdict: str = ""
     epochs: str = ""
     note: str = ""
+    unsaid: str = ""
     likes: tuple[str, ...] = ()
 
 
@@ -108,7 +110,7 @@ def read(name: str, file: Path | None = None) -> Claim:
         (fields["HELD"], fields.get("THROUGH", "")) if "HELD" in fields else None,
         frozenset(_marked(files, _MAKES_THE_HOLDER)),
         held_by_line,
-        *(fields.get(key, "") for key in ("VERDICT", "EPOCHS", "NOTE")),
+        *(fields.get(key, "") for key in ("VERDICT", "EPOCHS", "NOTE", "UNSAID")),
         _alternatives(fields.get("LIKE", "")),
     )
 
@@ -124,6 +126,8 @@ def shortcomings(claim: Claim, document: dict[str, Any]) -> list[str]:
         short.append(f"epochs: {epochs}")
     if not any(claim.note in note for note in ["", *document["notes"]]):
         short.append("the note is missing")
+    if claim.unsaid and any(claim.unsaid in note for note in document["notes"]):
+        short.append(f"says that something {claim.unsaid}")
     if claim.kind != "LEAK":
         return short
     # A reader goes by what comes first.

@@ -25,6 +25,15 @@ class FakeLibrary:
     def halve_epochs(self) -> None:
         self.ended //= 2
 
+    def count_module_calls(self, counts: bool) -> None:
+        pass
+
+    def module_calls_to_epoch(self) -> int:
+        return 128
+
+    def collapse_epochs(self) -> None:
+        self.ended = min(self.ended, 1)
+
     def site_usages(self) -> list[SimpleNamespace]:
         return self.usages
 

@@ -225,3 +225,32 @@ def test_loaders_are_not_kept(loop):
     for _ in range(5):
         loop.run_through(Thing())
     assert len(loop.watch._passes) == 0
+
+
+def serve(epochs, library, count: int, clock: list[float]) -> None:
+    """Windows of calls end, one a minute."""
+    for _ in range(count):
+        clock[0] += 60.0
+        library.epoch_end()
+        epochs.calls_ended()
+
+
+def test_windows_of_calls_know_how_long_they_take(library):
+    clock = [0.0]
+    epochs = Epochs(library, lambda: clock[0])
+    epochs.count_calls()
+    serve(epochs, library, 1, clock)
+    assert epochs.seconds_per_epoch is None
+    serve(epochs, library, 9, clock)
+    assert epochs.seconds_per_epoch == 60.0
+
+
+def test_one_end_alone_leaves_the_windows_of_calls_in_place(library):
+    clock = [0.0]
+    epochs = Epochs(library, lambda: clock[0])
+    epochs.count_calls()
+    serve(epochs, library, 10, clock)
+    epochs.end(called=True)
+    assert (epochs.found_by, epochs.ended, library.epochs_ended()) == ("calls", 1, 10)
+    epochs.end(called=True)
+    assert (epochs.found_by, epochs.ended, epochs.seconds_per_epoch) == ("called", 2, None)

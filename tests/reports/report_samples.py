@@ -33,7 +33,7 @@ _FORWARD = [6, 4, 3, 5, 4, 3, 2, 0]
 def epochs(ended: int, found_by: str, steps: int, steps_per_epoch: float | None) -> dict[str, Any]:
     """All of which were watched."""
     known = {"ended": ended, "found_by": found_by, "steps": steps, "steps_per_epoch": steps_per_epoch}
-    return known | {"unwatched": 0, "unwatched_steps": 0}
+    return known | {"seconds_per_epoch": None, "unwatched": 0, "unwatched_steps": 0}
 
 
 def site(size: int, peak: int, blocks: int, stack: list[int], **rest: Any) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""A leak is material if it would fill the rest of its GPU within 10,000 epochs or 1,000,000 steps."""
+"""A leak is material if it would fill the rest of its GPU within 10,000 epochs or 1,000,000 steps, a server's within 30
+days."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any
 
 import pytest
 from frugal_alloc._tracking import materiality
-from frugal_alloc._tracking.materiality import MOST_EPOCHS, MOST_STEPS
+from frugal_alloc._tracking.materiality import MOST_DAYS, MOST_EPOCHS, MOST_STEPS, SECONDS_PER_DAY
 
 GIB = 1 << 30
 # Its limit leaves 20 GiB above the peak.
@@ -51,6 +52,27 @@ def test_the_room_is_what_the_limit_leaves_above_the_peak() -> None:
 )
 def test_it_is_full_in_time_or_it_is_not(row: dict[str, Any], expected: bool) -> None:
     assert materiality.of([row], [GPU]) == [expected]
+
+
+@pytest.mark.parametrize("seconds_per_epoch", [0.5, 600.0])
+def test_a_servers_leak_is_judged_by_days_and_calls(seconds_per_epoch: float) -> None:
+    full = ROOM * seconds_per_epoch / (MOST_DAYS * SECONDS_PER_DAY)
+    rows = [verdict(1.001 * full), verdict(0.999 * full, gpu=1), verdict(1, ROOM / MOST_STEPS, gpu=2)]
+    gpus = [GPU | {"gpu": gpu} for gpu in range(3)]
+    assert materiality.of(rows, gpus, seconds_per_epoch) == [True, False, True]
+
+
+def test_what_a_leak_holds_is_of_one_moment() -> None:
+    let_go, held = {"bytes": 100, "blocks": 10}, {"bytes": 100, "blocks": 10, "bytes_now": 120, "blocks_now": 12}
+    assert materiality.Cause([held, held]).held == (240, 24)
+    assert materiality.Cause([let_go | {"bytes_now": 0, "blocks_now": 0}]).held == (100, 10)
+    assert materiality.Cause([held, let_go]).held == (200, 20)
+
+
+def test_holders_are_of_all_lines_of_a_leak() -> None:
+    holder = {"what": "list 'losses'", "file": "train.py", "line": 30, "tensors": 7}
+    cause = materiality.Cause([{"held_by": [holder | {"bytes": size, "share": 0.5}]} for size in (300, 100)])
+    assert cause.holders == [holder | {"bytes": 400, "share": 0.5}]
 
 
 @pytest.mark.parametrize("kind", ["leak", "suspect", "growing", "cycle", "outside"])

@@ -36,6 +36,13 @@ def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing_else(report: 
     assert attributes["sandbox"] == "allow-scripts"
 
 
+def test_a_report_that_is_written_gives_a_notebook_its_path(report: Any, tmp_path: Path) -> None:
+    made, path = report(samples.healthy()), tmp_path / "report"
+    assert made.to_html(str(path)) == str(path)
+    assert path.read_text(encoding="utf-8") == made.to_html()
+    assert made.to_json(str(path)) == str(path)
+
+
 def test_without_jinja2_a_notebook_shows_the_text(report: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(files, "to_html", lambda _: None)
     made = report(samples.hostile())

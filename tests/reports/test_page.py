@@ -16,7 +16,7 @@ def test_the_verdict_comes_first_with_its_line_code_rate_and_remedy() -> None:
         "losses.append(loss)",
         "append loss.item()",
         "9.00 GiB in 21,600 blocks",
-        "about 7.3 epochs, 731 steps",
+        "about 7.3 epochs (731 steps)",
         "99 %",
         "list 'losses'",
         "Memory over time",
@@ -83,7 +83,7 @@ def test_many_ranks_with_many_gpus_make_a_small_page() -> None:
 def test_sites_are_said_once_for_now_and_once_for_the_peak() -> None:
     rendered = page.render(samples.healthy())
     assert "Now, 2.73 GiB" in rendered
-    assert "At the peak, 8.91 GiB" in rendered
+    assert "Near the peak, 8.91 GiB" in rendered
 
 
 def test_cells_of_the_flame_graph_lie_within_the_ones_above() -> None:

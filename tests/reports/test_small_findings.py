@@ -69,7 +69,8 @@ def test_text_tells_small_ones_last_and_in_grey(make: Any) -> None:
     assert not any(line.startswith(GREY) for line in lines[:start])
     told = " ".join(text.render(make()).splitlines()[start:])
     assert f"2 small ones: {SENTENCE}" in " ".join(told.split())
-    assert "log.py:12 in log: 1.50 KiB per epoch, held by list 'kept'" in told
+    assert "log.py:12 in log: 1.50 KiB per epoch, held by list 'kept' (" in told
+    assert told.count("-> ") >= 1
     assert "log.py:19 in log: 512 bytes per epoch" in told
 
 

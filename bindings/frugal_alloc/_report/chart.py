@@ -40,7 +40,6 @@ class MemoryChart:
     step_ticks: list[Tick]
     epochs: list[Tick]
     phases: list[PhaseRun]
-    peak_bytes: int
     first_bytes: int
     last_bytes: int
 
@@ -87,7 +86,6 @@ def _chart(gpu: int, rows: list[list], names: list[str], limit: int, failed: boo
         step_ticks=_step_ticks(rows, places, failed),
         epochs=list(_epoch_starts(rows, places)),
         phases=list(_phase_runs(rows, places, names)),
-        peak_bytes=most,
         first_bytes=rows[0][4],
         last_bytes=rows[-1][4],
     )

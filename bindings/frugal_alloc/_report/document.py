@@ -66,11 +66,16 @@ def build(oom: dict[str, Any] | None = None, judged: Judgement | None = None) ->
         raise _native.FrugalAllocError("frugal_alloc is not enabled: call frugal_alloc.enable() first")
     tracker = current()
     frames = FrameTable()
-    went_on = oom is None and latest_error.has_gone_on()
-    if oom is None:
-        oom = latest_error.last()
+    is_under_way = oom is not None
+    oom = oom or latest_error.last()
     if oom is not None:
-        oom = {**oom, "stack": frames.stack(oom["stack"]), "errors": latest_error.met(), "went_on": went_on}
+        oom = {
+            **oom,
+            "stack": frames.stack(oom["stack"]),
+            "errors": latest_error.met(),
+            "went_on": not is_under_way and latest_error.has_gone_on(),
+            "caught": not is_under_way and latest_error.is_caught(),
+        }
     judged = judge(library) if judged is None else judged
     rows = [row | {"stack": frames.stack(row["stack"])} for row in judged.verdicts]
     sites, index = _sites(library, frames) if tracker is not None else ([], {})
@@ -146,14 +151,15 @@ def _epochs(library: Library, tracker: Tracker | None) -> dict[str, Any]:
     if tracker is None:
         return {"ended": library.epochs_ended(), "found_by": "none", "steps": 0, "steps_per_epoch": None}
     epochs = tracker.epochs
-    in_windows = epochs.found_by in ("steps", "calls")
+    per_window = {"steps": epochs.window_steps or 1, "calls": epochs.calls_per_epoch}.get(epochs.found_by)
     return {
-        "ended": library.epochs_ended() if in_windows else epochs.ended,
+        "ended": library.epochs_ended() if per_window else epochs.ended,
         "unwatched": epochs.unwatched,
         "unwatched_steps": epochs.unwatched_steps,
         "found_by": epochs.found_by,
         "steps": epochs.steps,
-        "steps_per_epoch": float(epochs.window_steps or 1) if epochs.found_by == "steps" else epochs.steps_per_epoch,
+        "steps_per_epoch": float(per_window) if per_window else epochs.steps_per_epoch,
+        "seconds_per_epoch": epochs.seconds_per_epoch,
     }
 
 
@@ -243,14 +249,15 @@ def _notes(library: Library, tracker: Tracker | None) -> list[str]:
     if epochs.found_by == "data_loader":
         notes.append("epochs are guessed from the training's DataLoader starting over; epoch_end() would say it")
     elif epochs.found_by == "steps":
+        steps = "optimizer steps" if tracker.steps.has_optimizer else "backward passes"
         notes.append(
-            f"epochs are guessed from optimizer steps, {epochs.window_steps} to each, since no epoch has ended yet; "
+            f"epochs are guessed from {steps}, {epochs.window_steps} to each, since no epoch has ended yet; "
             "epoch_end() would say it"
         )
     elif epochs.found_by == "calls":
         notes.append(
             f"epochs are guessed from calls of modules, {epochs.calls_per_epoch} to each, since nothing steps and "
-            "no DataLoader was used; epoch_end() would say it"
+            f"no DataLoader was used; epoch_end() {'was called once only' if epochs.ended else 'would say it'}"
         )
     elif epochs.found_by == "none":
         notes.append("nothing can be said about leaks: no epoch has ended and no optimizer has stepped")

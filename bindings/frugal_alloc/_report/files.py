@@ -137,7 +137,7 @@ def _at_end() -> dict[str, Any]:
     error = built["oom"]
     if _of_error is None or error is None or error["went_on"] or error["number"] != _of_error["oom"]["number"]:
         return built
-    _of_error["oom"]["errors"] = error["errors"]
+    _of_error["oom"] |= {"errors": error["errors"], "caught": error["caught"]}
     return _of_error
 
 

@@ -34,11 +34,28 @@ KIND_NAMES = {
 _ORDER = ("leak", "growing", "outside", "cycle", "suspect")
 _SURE_KINDS = ("leak", "growing")
 
-#: What is said of the causes that are not material, after their number.
-SMALL_SENTENCE = (
-    f"at this rate memory would last for more than {materiality.MOST_EPOCHS:,} epochs and "
-    f"{materiality.MOST_STEPS:,} steps"
-)
+
+def small_sentence(epochs: dict[str, Any]) -> str:
+    """What is said of the causes that are not material, after their number."""
+    is_by_time = bool(epochs.get("seconds_per_epoch"))
+    span = f"{materiality.MOST_DAYS} days" if is_by_time else f"{materiality.MOST_EPOCHS:,} epochs"
+    steps = "calls of modules" if is_by_time else "steps"
+    return f"at this rate memory would last for more than {span} and {materiality.MOST_STEPS:,} {steps}"
+
+
+def time_left(left: dict[str, Any]) -> str:
+    """Until memory runs out, of a verdict's "out_of_memory_in": "7.3 epochs (731 steps)", "34 hours"."""
+    if left.get("seconds") is not None:
+        minutes = left["seconds"] / 60
+        for unit, name in ((24 * 60, "days"), (60, "hours"), (1, "minutes")):
+            if minutes >= 2 * unit:
+                return f"{minutes / unit:,.0f} {name}"
+        return "less than two minutes"
+    steps = "" if left["steps"] is None else f"{left['steps']:,.0f} steps"
+    if left["steps"] == left["epochs"]:
+        return steps
+    epochs = f"{left['epochs']:,.0f}" if left["epochs"] >= 100 else f"{left['epochs']:.1f}"
+    return f"{epochs} epochs{f' ({steps})' if steps else ''}"
 
 
 def ends_the_run(oom: dict[str, Any] | None) -> bool:
@@ -59,8 +76,10 @@ def headline(document: dict[str, Any]) -> tuple[str, str]:
     oom = document["oom"]
     if ends_the_run(oom):
         if oom["verdict"] == "too_big" and oom["missing_bytes"] > 0:
-            return f"Out of memory: this step needs {format_bytes(oom['missing_bytes'])} more than the GPU has", "bad"
-        return _OOM_SENTENCES[oom["verdict"]], "bad"
+            text = f"Out of memory: this step needs {format_bytes(oom['missing_bytes'])} more than the GPU has"
+        else:
+            text = _OOM_SENTENCES[oom["verdict"]]
+        return text + ("; the program caught the error" if oom.get("caught") else ""), "bad"
     text, mood = _of_leaks(document)
     if oom is None:
         return text, mood
@@ -73,7 +92,7 @@ def _of_leaks(document: dict[str, Any]) -> tuple[str, str]:
         first = min(causes, key=lambda cause: _ORDER.index(cause.kind))
         more = len(causes) - 1
         others = f", and {format_count(more, 'more finding')}" if more else ""
-        return sentence(first) + others, "bad" if first.kind in _SURE_KINDS else "warning"
+        return sentence(first, has_several_gpus(document)) + others, "bad" if first.kind in _SURE_KINDS else "warning"
     epochs = document["epochs"]
     # Where nothing tells epochs, each step counts as one.
     unit = "step" if epochs["found_by"] == "steps" and epochs["steps_per_epoch"] == 1 else "epoch"
@@ -104,10 +123,24 @@ def small_count(small: list[Cause]) -> str:
     return format_count(len(small), "small one")
 
 
-def sentence(cause: Cause) -> str:
+def held(cause: Cause) -> str:
+    """How much it holds: "64.00 MiB in 16 blocks"."""
+    size, blocks = cause.held
+    let_go = ", most of which has been let go since" if cause.is_let_go else ""
+    in_blocks = f" in {format_count(blocks, 'block')}" if blocks else ""
+    return f"{format_bytes(size)}{in_blocks}{let_go}"
+
+
+def has_several_gpus(document: dict[str, Any]) -> bool:
+    """Whether a verdict is to say on which GPU it is: of several ranks it says on which of them."""
+    return len({row["gpu"] for row in document["gpus"]}) > 1 and not document.get("ranks")
+
+
+def sentence(cause: Cause, names_gpu: bool = False) -> str:
     """What the verdicts of one cause say, in one line: the place of the first, the bytes of all."""
     first, kind, rate = cause[0], cause.kind, cause.bytes_per_epoch
     each = f"{format_bytes(rate)} with each {cause.unit}" if rate > 0 else format_bytes(cause.bytes)
+    each += f" on GPU {first['gpu']}" if names_gpu else ""
     place = format_code_line(first["file"], first["line"])
     if kind == "outside":
         return f"Memory outside PyTorch grows: {each}"

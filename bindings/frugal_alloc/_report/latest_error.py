@@ -4,6 +4,7 @@ size does.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 
@@ -61,6 +62,16 @@ def has_gone_on() -> bool:
     served = _served_bytes(_latest.gpu) - _latest.served_bytes
     # Below zero: the program has set the counters back since, and so it runs.
     return steps() > _latest.steps or served < 0 or served >= max(_latest.requested_bytes, 1)
+
+
+def is_caught() -> bool:
+    """Whether the program has caught the latest error and is done with it: it neither ends by it nor handles it just
+    now, and no interpreter that people type into has shown it."""
+    import torch
+
+    shown = (sys.exc_info()[1], getattr(sys, "last_value", None))
+    is_open = any(isinstance(error, torch.OutOfMemoryError) for error in shown)
+    return _latest is not None and not _has_ended and not is_open
 
 
 def steps() -> int:

@@ -5,8 +5,10 @@ Whatever comes from the document is text to it: the templates escape all of it. 
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,14 @@ from .flame import Flame, flame, is_library
 from .headline import (
     KIND_NAMES,
     OOM_NAMES,
-    SMALL_SENTENCE,
+    has_several_gpus,
     headline,
+    held,
     recovery,
     sentence,
     small_count,
+    small_sentence,
+    time_left,
 )
 from .join import worst_first
 from .schema import conform
@@ -86,7 +91,8 @@ def render(document: dict[str, Any]) -> str:
         left_out_verdicts=max(0, len(groups) - _MOST_VERDICTS),
         small=small[:_MOST_VERDICTS],
         small_count=small_count(small),
-        small_sentence=SMALL_SENTENCE,
+        small_sentence=small_sentence(document["epochs"]),
+        names_gpu=has_several_gpus(document),
         holdings=_holdings(document["oom"]) if document["oom"] else [],
         pictures=_all_pictures(document),
         notes=document["notes"][:_MOST_NOTES],
@@ -94,12 +100,14 @@ def render(document: dict[str, Any]) -> str:
         kind_names=KIND_NAMES,
         oom_names=OOM_NAMES,
         sentence=sentence,
+        held=held,
+        time_left=time_left,
         recovery=recovery,
         gpus=gpus,
         found=_found,
         place=format_code_line,
         is_library=is_library,
-        stack=lambda one, owner: [owner["frames"][number] for number in one["stack"][:_MOST_FRAMES]],
+        stack=lambda one, owner: _stack(owner, one),
     )
 
 
@@ -154,14 +162,27 @@ def _pictures(document: dict[str, Any], prefix: str, title: str, sharing: int) -
 
 
 def _lines(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Sites as the table has them: one for all stacks that lead to a line."""
+    """Sites as the table has them: one for all stacks that lead to a line, "within" which are those of libraries."""
     lines: dict[tuple, dict[str, Any]] = {}
     for site in document["sites"]:
         key = tuple(site[part] for part in ("gpu", "file", "line", "function", "phase", "node"))
-        line = lines.setdefault(key, site | {"bytes": 0, "peak_bytes": 0, "blocks": 0})
+        line = lines.setdefault(key, site | {"bytes": 0, "peak_bytes": 0, "blocks": 0, "within": collections.Counter()})
         for figure in ("bytes", "peak_bytes", "blocks"):
             line[figure] += site[figure]
+        inner = itertools.takewhile(lambda frame: is_library(frame["file"]), _stack(document, site))
+        if site["bytes"] and (frame := _telling(list(inner))) is not None:
+            line["within"][frame["file"], frame["line"]] += site["bytes"]
     return list(lines.values())
+
+
+def _stack(document: dict[str, Any], row: dict[str, Any]) -> list[dict[str, Any]]:
+    return [document["frames"][number] for number in row["stack"][:_MOST_FRAMES]]
+
+
+def _telling(frames: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Of the frames of libraries below a line of the user's the one that tells which part of a model it is."""
+    of_library = (frame for frame in frames if "/torch/" not in frame["file"] and not frame["file"].startswith("<"))
+    return next(of_library, None)
 
 
 def _holdings(oom: dict[str, Any]) -> list[Part]:

@@ -65,7 +65,7 @@ class Report:
         file.write(text.render(self.document, colour=is_terminal and "NO_COLOR" not in os.environ))
 
     def to_json(self, path: str | None = None) -> str:
-        """The document as JSON; written to `path`, too, if that is given.
+        """The document as JSON; with a path it is written there, and the path returned.
 
         Raises:
             FrugalAllocError: the file cannot be written.
@@ -73,7 +73,8 @@ class Report:
         return _written(files.to_json(self.document), path)
 
     def to_html(self, path: str | None = None) -> str:
-        """The report as one page that needs no network; written to `path`, too, if that is given.
+        """The report as one page that needs no network; with a path it is written there, and the path returned, which
+        is what a notebook shows.
 
         Raises:
             FrugalAllocError: the file cannot be written, or jinja2, which comes with torch, is not installed.
@@ -94,9 +95,10 @@ class Report:
 
 
 def _written(content: str, path: str | None) -> str:
-    if path is not None:
-        _write(path, content.encode())
-    return content
+    if path is None:
+        return content
+    _write(path, content.encode())
+    return str(path)
 
 
 def _write(path: str, data: bytes) -> None:

@@ -97,6 +97,7 @@ class _Epochs:
     found_by: _Line = "none"
     steps: _Size = 0
     steps_per_epoch: float | None = None
+    seconds_per_epoch: float | None = None
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,7 @@ class _Holder:
 class _TimeLeft:
     epochs: float
     steps: float | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,7 @@ class _Verdict:
     node: _Line = ""
     bytes: _Size = 0
     bytes_now: int | None = None
+    blocks_now: int | None = None
     blocks: _Size = 0
     bytes_per_epoch: float = 0
     bytes_per_step: float | None = None
@@ -253,6 +256,7 @@ class _OutOfMemory:
     number: _Size = 1
     errors: _Size = 1
     went_on: bool = False
+    caught: bool = False
     limit_name: _Line = ""
     host: _Line = ""
     host_own_bytes: _Size = 0
@@ -310,6 +314,7 @@ def _check_references(document: dict[str, Any]) -> None:
 def _judge_materiality(document: dict[str, Any]) -> None:
     """Says whether a verdict is material where the document does not: older reports, and what TensorFlow wrote."""
     verdicts = document["verdicts"]
-    for verdict, is_material in zip(verdicts, materiality.of(verdicts, document["gpus"]), strict=True):
+    judged = materiality.of(verdicts, document["gpus"], document["epochs"]["seconds_per_epoch"])
+    for verdict, is_material in zip(verdicts, judged, strict=True):
         if verdict["material"] is None:
             verdict["material"] = is_material

@@ -10,7 +10,7 @@ from .._common.messages import format_bytes, format_count, share_text
 from .._program import code_lines
 from .._tracking.materiality import Cause, material_and_small
 from . import gpus
-from .headline import SMALL_SENTENCE, ends_the_run, recovery, small_count, unwatched
+from .headline import ends_the_run, has_several_gpus, held, recovery, small_count, small_sentence, time_left, unwatched
 
 WIDTH = 100
 # Those on the first screen; the document has all.
@@ -35,8 +35,8 @@ _WORDS = {
 _FOUND_BY = {
     "called": "",
     "data_loader": " (each time the training's DataLoader started over)",
-    "steps": " (each of {steps:g} optimizer steps: no epoch has ended)",
-    "calls": " (windows of calls of modules: nothing has stepped)",
+    "steps": " (each of {steps:g} steps: no epoch has ended)",
+    "calls": " (each of {steps:g} calls of modules: nothing has stepped)",
     "none": "",
 }
 
@@ -53,10 +53,11 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
     causes, small = material_and_small(document["verdicts"])
     oom = document.get("oom")
     if ends_the_run(oom):
-        lines += [paint(_BOLD, "frugal_alloc: the run went out of memory"), "", *_message(oom), ""]
+        what = "memory ran out, and the program caught the error" if oom.get("caught") else "the run went out of memory"
+        lines += [paint(_BOLD, f"frugal_alloc: {what}"), "", *_message(oom), ""]
     lines += _headline_of_leaks(document, causes, paint) if causes else _headline_of_none(document, small, paint)
     for number, cause in enumerate(causes[:MOST_VERDICTS], 1):
-        lines += _verdict(number, cause, paint)
+        lines += _verdict(number, cause, has_several_gpus(document), paint)
     if len(causes) > MOST_VERDICTS:
         lines.append(f"   and {len(causes) - MOST_VERDICTS} more")
     if document["suppressed"]:
@@ -69,7 +70,7 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
         lines += _gpu(document, row)
     lines += _sites(document)
     lines += [line for note in document["notes"] for line in _wrapped(note, "note: ", "      ")]
-    lines += [paint(_GREY, line) for line in _small(small)]
+    lines += [paint(_GREY, line) for line in _small(small, document)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -112,17 +113,15 @@ def _headline_of_leaks(document: dict[str, Any], causes: list[Cause], paint: Any
     head = f"frugal_alloc: {what} {format_bytes(rate)} per {first.unit}, {_after(document['epochs'])}"
     lines = [paint(_BOLD, line) for line in _wrapped(head)]
     left = next((verdict["out_of_memory_in"] for verdict in verdicts if verdict["out_of_memory_in"]), None)
-    if left and left["steps"] == left["epochs"]:
-        lines.append(f"At this rate memory runs out in {left['steps']:,.0f} steps.")
-    elif left:
-        steps = f" ({left['steps']:,.0f} steps)" if left["steps"] is not None else ""
-        lines.append(f"At this rate memory runs out in {left['epochs']:,.1f} epochs{steps}.")
+    if left and not ends_the_run(document.get("oom")):
+        lines.append(f"At this rate memory runs out in {time_left(left)}.")
     return lines
 
 
-def _verdict(number: int, cause: Cause, paint: Any) -> list[str]:
+def _verdict(number: int, cause: Cause, names_gpu: bool, paint: Any) -> list[str]:
     first = cause[0]
-    lines = ["", f"{number}. {paint(_COLOURS[cause.kind], _WORDS[cause.kind])}  {paint(_BOLD, _where(first))}"]
+    where = _where(first, names_gpu)
+    lines = ["", f"{number}. {paint(_COLOURS[cause.kind], _WORDS[cause.kind])}  {paint(_BOLD, where)}"]
     if first["code"]:
         lines.append(f"      {first['code'][: WIDTH - 6]}")
     confidence = f"; confidence {first['confidence']:.0%}" if first["confidence"] else ""
@@ -136,49 +135,51 @@ def _verdict(number: int, cause: Cause, paint: Any) -> list[str]:
         lines += _wrapped(f"also {_where(other)}: {rate}", "   ", "      ")
     if len(cause) > 4:
         lines.append(f"   and {len(cause) - 4} more lines")
-    for holder in first["held_by"][:2]:
+    for holder in cause.holders[:2]:
         lines += _wrapped(_held(holder), "   ")
     lines += _wrapped(first["advice"], "   -> ", "      ")
     return lines
 
 
 def _facts(cause: Cause) -> str:
-    epochs, held, rate = cause[0]["epochs"], format_bytes(cause.bytes), format_bytes(cause.bytes_per_epoch)
+    epochs, size, rate = cause[0]["epochs"], format_bytes(cause.bytes), format_bytes(cause.bytes_per_epoch)
     if cause.kind == "cycle":
-        return f"{held} that only Python's garbage collector freed, at the ends of {epochs} epochs"
+        return f"{size} that only Python's garbage collector freed, at the ends of {epochs} epochs"
     if cause.kind == "outside":
-        return f"{rate} per epoch; {held} more than at the first of {epochs} epochs"
-    blocks = sum(verdict["blocks"] for verdict in cause)
-    in_use = sum(verdict["bytes"] if verdict.get("bytes_now") is None else verdict["bytes_now"] for verdict in cause)
-    in_blocks = f" in {format_count(blocks, 'block')}" if blocks else ""
-    let_go = ", most of which has been let go since" if in_use < cause.bytes / 2 else ""
-    return f"{rate} per {cause.unit}; {held}{in_blocks}{let_go}"
+        return f"{rate} per epoch; {size} more than at the first of {epochs} epochs"
+    return f"{rate} per {cause.unit}; {held(cause)}"
 
 
 def _held(holder: dict[str, Any]) -> str:
-    place = f" ({_place(holder['file'], holder['line'])})" if holder["file"] and holder["line"] else ""
     through = f", through {holder['through']}" if holder["through"] else ""
     share = share_text(holder["share"])
     tensors = format_count(holder["tensors"], "tensor")
-    return f"held by {holder['what']}{place}{through}: {tensors}{f', {share}' if share else ''}"
+    return f"held by {_holder(holder)}{through}: {tensors}{f', {share}' if share else ''}"
 
 
-def _small(causes: list[Cause]) -> list[str]:
-    """A line for each of what is not material."""
+def _holder(holder: dict[str, Any]) -> str:
+    place = f" ({_place(holder['file'], holder['line'])})" if holder["file"] and holder["line"] else ""
+    return f"{holder['what']}{place}"
+
+
+def _small(causes: list[Cause], document: dict[str, Any]) -> list[str]:
+    """Of each that is not material a line, and the remedy."""
     if not causes:
         return []
-    lines = _wrapped(f"{small_count(causes)}: {SMALL_SENTENCE}")
+    lines = _wrapped(f"{small_count(causes)}: {small_sentence(document['epochs'])}")
     for cause in causes[:MOST_SMALL]:
-        first = cause[0]
-        held = f", held by {first['held_by'][0]['what']}" if first["held_by"] else ""
+        held = f", held by {_holder(cause.holders[0])}" if cause.holders else ""
         rate = f"{format_bytes(cause.bytes_per_epoch)} per {cause.unit}"
-        lines += _wrapped(f"{_WORDS[cause.kind]} {_where(first)}: {rate}{held}", "  ", "    ")
+        where = _where(cause[0], has_several_gpus(document))
+        lines += _wrapped(f"{_WORDS[cause.kind]} {where}: {rate}{held}", "  ", "    ")
+        lines += _wrapped(cause[0]["advice"], "    -> ", "       ")
     if len(causes) > MOST_SMALL:
         lines.append(f"  and {len(causes) - MOST_SMALL} more")
     return lines
 
 
-def _where(verdict: dict[str, Any]) -> str:
+def _where(verdict: dict[str, Any], names_gpu: bool = False) -> str:
+    on_gpu = f" on GPU {verdict['gpu']}" if names_gpu else ""
     if not verdict["file"]:
         if verdict["kind"] == "outside":
             return f"on GPU {verdict['gpu']}"
@@ -186,10 +187,10 @@ def _where(verdict: dict[str, Any]) -> str:
             return f"in PyTorch's private pools on GPU {verdict['gpu']}"
         # What TensorFlow's logs tell is an op, or a size of tensors.
         unknown = verdict["function"] or "no line is known"
-        return f"in phase {verdict['phase']}" if verdict["phase"] else unknown
+        return (f"in phase {verdict['phase']}" if verdict["phase"] else unknown) + on_gpu
     function = verdict["function"]
     within = "" if function in (None, "", "<module>") else f" in {function}"
-    return f"{_place(verdict['file'], verdict['line'])}{within}"
+    return f"{_place(verdict['file'], verdict['line'])}{within}{on_gpu}"
 
 
 def _gpu(document: dict[str, Any], row: dict[str, Any]) -> list[str]:
@@ -214,13 +215,13 @@ def _gpu(document: dict[str, Any], row: dict[str, Any]) -> list[str]:
 
 
 def _sites(document: dict[str, Any]) -> list[str]:
-    """The lines that held most at the peak."""
+    """The lines that held most when the library looked last, near the peak."""
     at_peak: dict[tuple, int] = {}
     for site in document["sites"]:
         key = (site["file"], site["line"], site["function"], site["phase"])
         at_peak[key] = at_peak.get(key, 0) + site["peak_bytes"]
     largest = sorted(at_peak.items(), key=lambda entry: -entry[1])[:MOST_SITES]
-    lines = ["At the peak, most was held by"] if largest and largest[0][1] else []
+    lines = ["Near the peak, most was held by"] if largest and largest[0][1] else []
     for (file, line, function, phase), size in largest:
         if size:
             where = f"{_place(file, line)} in {function}" if file else (phase or function or "no line is known")

@@ -53,9 +53,7 @@ class Accusation(NamedTuple):
 
     @property
     def bytes_now(self) -> int | None:
-        if self.extents is None:
-            return None
-        return min(self.finding.bytes, sum(size for _, size, _ in self.extents))
+        return None if self.extents is None else sum(size for _, size, _ in self.extents)
 
 
 def _line(gpu: int, frame: Frame | None, site: Site) -> Line:

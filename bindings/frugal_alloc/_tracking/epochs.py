@@ -6,13 +6,14 @@ epoch of the program, the program's epochs are counted instead. Until then a fin
 (:meth:`Epochs.bears_out`).
 
 A program that has neither optimizer steps nor a DataLoader is judged by windows of calls of its modules. The library
-counts these by itself, until there is a step or a DataLoader.
+counts these by itself, until there is a step or a DataLoader, or the program says a second time where an epoch ends.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from .._common.trend import Held, are_as_many, are_larger, median_slope, rank_confidence
@@ -28,8 +29,9 @@ MOST_WINDOWS = 32
 class Epochs:
     """Tells the library where epochs end, and knows how that was found."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, clock: Callable[[], float] = time.monotonic) -> None:
         self._library = library
+        self._clock = clock
         self.was_called = False
         self.was_guessed = False
         #: The program's epochs that have ended, as far as they are known.
@@ -49,6 +51,9 @@ class Epochs:
         self._windows_at_end: int | None = None
         self._memory = EpochMemory(library)
         self._is_counting_calls = False
+        # When windows of calls ended, the first and the latest, and by how many calls.
+        self._first_calls: tuple[float, int] | None = None
+        self._latest_calls = (0.0, 0)
 
     def count_calls(self) -> None:
         """Calls of modules end the library's epochs until anything else does."""
@@ -62,6 +67,19 @@ class Epochs:
             self._library.count_module_calls(False)
             self._library.collapse_epochs()
 
+    def calls_ended(self) -> None:
+        """Calls of modules have ended an epoch of the library's, or several."""
+        self._latest_calls = self._clock(), self._library.epochs_ended() * self.calls_per_epoch
+        self._first_calls = self._first_calls or self._latest_calls
+
+    @property
+    def seconds_per_epoch(self) -> float | None:
+        """Of those that calls of modules end, as they have come so far; None: that is not known, or they end none."""
+        if self._first_calls is None or not self._is_counting_calls:
+            return None
+        (began, before), (ended, calls) = self._first_calls, self._latest_calls
+        return (ended - began) / (calls - before) * self.calls_per_epoch if calls > before else None
+
     @property
     def calls_per_epoch(self) -> int:
         """Calls of modules in what the library counts as an epoch; 0: they end none."""
@@ -70,13 +88,13 @@ class Epochs:
     @property
     def found_by(self) -> str:
         """ "called", "data_loader", "steps" or "calls" (windows of them), or "none"."""
+        if self._is_counting_calls and self._library.epochs_ended():
+            return "calls"
         if self.was_called:
             return "called"
         if self.was_guessed:
             return "data_loader"
-        if self.steps:
-            return "steps"
-        return "calls" if self._is_counting_calls and self._library.epochs_ended() else "none"
+        return "steps" if self.steps else "none"
 
     @property
     def steps_per_epoch(self) -> float | None:
@@ -120,7 +138,6 @@ class Epochs:
 
     def end(self, called: bool) -> None:
         """An epoch of the program has ended."""
-        self.leave_calls()
         if called and not self.was_called:
             # What was guessed before was no epoch, or the same one.
             self.was_called = True
@@ -129,6 +146,13 @@ class Epochs:
             self._memory.clear()
         self.was_guessed = self.was_guessed or not called
         self.ended += 1
+        if self._is_counting_calls:
+            # One end tells less than windows do.
+            if self.ended == 1 and self._library.epochs_ended() > 1:
+                return
+            self.leave_calls()
+            if self.ended == 2:
+                self._library.epoch_end()
         if self.window_steps is not None and self._windows_since_end and not self._is_long_enough():
             self._windows_at_end = self._library.epochs_ended()
             self._memory.note()

@@ -1,5 +1,5 @@
 """Which verdicts are one leak, told together, and which matter: those whose growth would fill the rest of the GPU
-within as long as anybody trains."""
+within as long as anybody trains, or as a server runs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ Verdict = dict[str, Any]
 MOST_CONFIDENCE = 0.99
 MOST_EPOCHS = 10_000
 MOST_STEPS = 1_000_000
+# Without a restart, of a program whose epochs are windows of calls and say nothing about how long it runs.
+MOST_DAYS = 30
+SECONDS_PER_DAY = 86_400
 
 
 class Cause(list[Verdict]):
@@ -28,9 +31,43 @@ class Cause(list[Verdict]):
         return sum(verdict["bytes"] for verdict in self)
 
     @property
+    def is_let_go(self) -> bool:
+        """Whether most of it is not in use any more."""
+        now = self._sum_of("bytes_now")
+        return now is not None and now < self.bytes / 2
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Bytes and blocks in use now; where these are not known, or most was let go, at the end of the latest
+        epoch."""
+        now, blocks = self._sum_of("bytes_now"), self._sum_of("blocks_now")
+        if now is None or blocks is None or self.is_let_go:
+            return self.bytes, self._sum_of("blocks") or 0
+        return now, blocks
+
+    @property
+    def holders(self) -> list[Verdict]:
+        """Who holds it, of all its lines together: rows of "held_by"."""
+        holders: dict[tuple, Verdict] = {}
+        for row in (row for verdict in self for row in verdict["held_by"]):
+            before = holders.setdefault((row["what"], row["file"], row["line"]), row | {"bytes": 0})
+            # The same tensors hold the graphs in which several lines are.
+            tensors = max(before["tensors"], row["tensors"])
+            before |= {"bytes": before["bytes"] + row["bytes"], "tensors": tensors}
+        if len(self) > 1 and all(row.get("share") for row in holders.values()):
+            whole = sum(verdict["held_by"][0]["bytes"] / verdict["held_by"][0]["share"] for verdict in self)
+            for row in holders.values():
+                row["share"] = row["bytes"] / whole
+        return list(holders.values())
+
+    @property
     def unit(self) -> str:
         """By which it grows: where nothing tells epochs, as in TensorFlow's logs, each step counts as one."""
         return "step" if self[0]["bytes_per_epoch"] == self[0]["bytes_per_step"] else "epoch"
+
+    def _sum_of(self, key: str) -> int | None:
+        figures = [verdict.get(key) for verdict in self]
+        return None if None in figures else sum(figures)
 
 
 def grouped(verdicts: list[Verdict]) -> list[Cause]:
@@ -65,8 +102,9 @@ def room(gpu: dict[str, Any]) -> int | None:
     return max(0, min(sizes) - gpu["native_reserved_bytes"] - gpu["peak_allocated_bytes"])
 
 
-def of(verdicts: list[Verdict], gpus: list[dict[str, Any]]) -> list[bool]:
-    """Whether each verdict is material: at its rate the rest of the GPU is full within MOST_EPOCHS or MOST_STEPS.
+def of(verdicts: list[Verdict], gpus: list[dict[str, Any]], seconds_per_epoch: float | None = None) -> list[bool]:
+    """Whether each verdict is material: at its rate the rest of the GPU is full within MOST_EPOCHS or MOST_STEPS; where
+    calls of modules make epochs, within MOST_DAYS or so many calls.
 
     What cannot be judged is material. The verdicts of one cause are judged by what they grow by together; and of the
     smallest causes only as many are not material as would not fill the GPU together.
@@ -74,7 +112,10 @@ def of(verdicts: list[Verdict], gpus: list[dict[str, Any]]) -> list[bool]:
     Args:
         verdicts: Rows of the document; what they say of "material" is not looked at.
         gpus: Rows of the document. Of several with one number, as ranks have them, the fullest counts.
+        seconds_per_epoch: Of those that calls of modules end, as they have come so far; None: the program has others,
+            or that is not known.
     """
+    most_epochs = MOST_DAYS * SECONDS_PER_DAY / seconds_per_epoch if seconds_per_epoch else MOST_EPOCHS
     rooms = _rooms(gpus)
     taken: dict[int, tuple[float, float]] = {}
     small: set[int] = set()
@@ -83,7 +124,7 @@ def of(verdicts: list[Verdict], gpus: list[dict[str, Any]]) -> list[bool]:
         per_epoch, per_step = taken.get(gpu, (0.0, 0.0))
         per_step += sum(verdict["bytes_per_step"] or 0 for verdict in cause)
         together = per_epoch + cause.bytes_per_epoch, per_step
-        if all(verdict["bytes_per_epoch"] > 0 for verdict in cause) and _lasts(rooms.get(gpu), *together):
+        if all(verdict["bytes_per_epoch"] > 0 for verdict in cause) and _lasts(rooms.get(gpu), *together, most_epochs):
             taken[gpu] = together
             small.update(map(id, cause))
     return [id(verdict) not in small for verdict in verdicts]
@@ -97,10 +138,10 @@ def _rooms(gpus: list[dict[str, Any]]) -> dict[int, int | None]:
     return rooms
 
 
-def _lasts(room_bytes: int | None, per_epoch: float, per_step: float) -> bool:
-    """Whether memory is left after MOST_STEPS and after MOST_EPOCHS; where each step counts as an epoch, only the steps
-    tell."""
+def _lasts(room_bytes: int | None, per_epoch: float, per_step: float, most_epochs: float) -> bool:
+    """Whether memory is left after MOST_STEPS and after so many epochs; where each step counts as an epoch, only the
+    steps tell."""
     if room_bytes is None:
         return False
-    epochs = MOST_STEPS if per_epoch == per_step else MOST_EPOCHS
+    epochs = MOST_STEPS if per_epoch == per_step else most_epochs
     return per_epoch * epochs < room_bytes and per_step * MOST_STEPS < room_bytes

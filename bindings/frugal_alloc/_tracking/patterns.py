@@ -105,6 +105,15 @@ def _way(leak: Leak) -> tuple[str, str]:
     return leak.holder.name.what, leak.holder.name.through
 
 
+def _is_metric(leak: Leak) -> bool:
+    """States of a metric's, not results of it that the program keeps."""
+    name = leak.holder.name
+    # The owner's class is not the program's own: it is reached through something of the program's.
+    is_others = name.holder != name.collection and (name.kind == "variable" or name.is_librarys or name.through != "")
+    is_torchmetrics = _has_file(leak, "torchmetrics") and (is_others or not leak.is_held)
+    return name.holder.lower().endswith("metric") or is_torchmetrics
+
+
 def _is_made_anew(leak: Leak) -> bool:
     """Results that become larger since what they are made from does: longer sequences, or another tensor that grows."""
     if leak.kind != "growing" or not leak.is_held:
@@ -203,7 +212,7 @@ RULES = (
     ),
     Rule(
         "hooks_added",
-        lambda leak: leak.holder.name.kind == "hooks",
+        lambda leak: leak.holder.name.kind == "hooks" or leak.holder.name.name.endswith("_hooks"),
         "{holder}: each call adds one more hook, which keeps what its function uses: register it once, before the "
         "loop, or remove it after use with handle.remove()",
     ),
@@ -233,8 +242,14 @@ RULES = (
     ),
     Rule(
         "metric_state",
-        lambda leak: _has_file(leak, "torchmetrics") or leak.holder.name.holder.lower().endswith("metric"),
-        "{holder}: a metric gathers states on the GPU; call its reset() after each epoch",
+        _is_metric,
+        "{holder}: a metric gathers states on the GPU; call the metric's reset() after each epoch",
+    ),
+    Rule(
+        "unbounded_cache",
+        lambda leak: leak.holder.name.kind == "cache",
+        "{holder} loses no entry: bound it (functools.lru_cache(maxsize=...)), or clear it each epoch "
+        "({name}.cache_clear())",
     ),
     Rule(
         "models_used",
@@ -246,8 +261,8 @@ RULES = (
     Rule(
         "unbounded_cache",
         _is_list_of_parameters,
-        "{holder} gets new parameters, which no optimizer trains, and loses none: bound it, or store .cpu(); what "
-        "is not trained is better in a buffer of a fixed size",
+        "{holder} gets new parameters, which no optimizer trains, and loses none: bound it, or keep what is not "
+        "trained in a buffer of a fixed size",
     ),
     Rule(
         "checkpoint_copy",
@@ -305,24 +320,19 @@ RULES = (
     Rule(
         "outputs_kept",
         lambda leak: leak.holder.name.is_librarys,
-        "{holder} keeps all that the program has handed to it: hand over .cpu() or a number, or take it back "
-        "when it is done with (detach, unregister, close)",
-    ),
-    Rule(
-        "unbounded_cache",
-        lambda leak: leak.holder.name.kind == "cache",
-        "{holder} loses no entry: bound it (functools.lru_cache(maxsize=...)), or clear it each epoch",
+        "{holder} keeps all that the program has handed to it: hand over .cpu(), or take it back when it is done with "
+        "(detach, unregister, close)",
     ),
     Rule(
         "outputs_kept",
         lambda leak: leak.holder.name.collection in ("list", "deque", "tuple", "set", "ndarray"),
-        "{holder} keeps every one of them: store .cpu(), or what is needed of it as a number, or clear it",
+        "{holder} keeps every one of them: store .cpu(), or clear it when they are done with",
     ),
     Rule(
         "unbounded_cache",
         lambda leak: leak.holder.name.collection in ("dict", "OrderedDict", "defaultdict"),
-        "{holder} gets new entries and loses none: bound it (functools.lru_cache(maxsize=...)), or declare "
-        "that it is meant with {declared}",
+        "{holder} gets new entries and loses none: bound it, as by taking the oldest out with pop(), or declare that "
+        "it is meant with {declared}",
     ),
     Rule(
         "unknown",

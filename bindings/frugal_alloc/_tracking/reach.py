@@ -45,6 +45,8 @@ class Reach:
         self._most = most
         self._seen: set[int] = set()
         self._skipped: list[int] = []
+        # Come last: parameters are a model's first of all.
+        self._optimizers: deque[int] = deque()
         self._enters_libraries = False
         # By the id of a class: one may have a hash of its own.
         self._finders: dict[int, Finder] = dict(_FINDERS)
@@ -73,10 +75,16 @@ class Reach:
     def _walk(self, waiting: deque[int]) -> None:
         seen, is_tracked = self._seen, gc.is_tracked
         leave_out = {id(self), *map(id, (self.objects, self.parents, self.roots, self.tensors, self.modules, waiting))}
+        leave_out.add(id(self._optimizers))
         seen |= leave_out
-        while waiting and len(self.objects) < self._most:
-            number = waiting.popleft()
-            for child in self._children(number):
+        while (waiting or self._optimizers) and len(self.objects) < self._most:
+            if waiting:
+                number = waiting.popleft()
+                children = self._children(number)
+            else:
+                number = self._optimizers.popleft()
+                children = _optimizer_parts(self.objects[number])
+            for child in children:
                 if id(child) not in seen and (is_tracked(child) or _is_walked(child)):
                     waiting.append(self._add(child, number))
                     if len(self.objects) >= self._most:
@@ -92,6 +100,9 @@ class Reach:
             self.tensors.append(number)
         elif find is _module_parts:
             self.modules.append(number)
+        elif find is _optimizer_parts:
+            self._optimizers.append(number)
+            return ()
         if find is _class_members and not self._enters_libraries and not raw_objects.is_users_class(value):
             self._skipped.append(number)
             return ()
@@ -127,6 +138,10 @@ def _array_type() -> Any:
 
 def _module_type() -> Any:
     return getattr(sys.modules.get("torch.nn"), "Module", None)
+
+
+def _optimizer_type() -> Any:
+    return getattr(sys.modules.get("torch.optim"), "Optimizer", None)
 
 
 def _nothing(value: Any) -> Iterable[Any]:
@@ -174,6 +189,10 @@ def _array_items(array: Any) -> Iterable[Any]:
     return [item for item in items if _is_walked(item)]
 
 
+def _optimizer_parts(optimizer: Any) -> Iterable[Any]:
+    return gc.get_referents(optimizer)
+
+
 def _tensor_parts(tensor: Any) -> Iterable[Any]:
     parts = gc.get_referents(tensor)
     gradient = live_tensors.gradient_of(tensor)
@@ -205,4 +224,6 @@ def _finder(kind: type) -> Finder:
     # Whatever is registered as one: issubclass() would ask its metaclass.
     if id(_module_type()) in bases:
         return _module_parts
+    if id(_optimizer_type()) in bases:
+        return _optimizer_parts
     return _array_items if kind is _array_type() else gc.get_referents

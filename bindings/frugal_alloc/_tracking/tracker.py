@@ -134,6 +134,7 @@ class Tracker:
     def calls_ended_epoch(self) -> None:
         """Calls of modules have ended an epoch of the library's, or several."""
         if self.is_watching and self.epochs.calls_per_epoch:
+            self.epochs.calls_ended()
             self._look_for_witnesses()
 
     @_quietly

@@ -50,16 +50,20 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]], search
     evidence += [holders.NOTHING] * len(audible_of_gpus)
     rates = _rates(audible)
     rows = []
+    benign = []
     for accusation, held in zip(audible, evidence, strict=True):
         stack = users_lines.stack_of(library, accusation.site)
         leak = Leak(accusation, stack, held, accusation.line in kept_after)
         pattern = patterns.recognise(leak)
         if pattern.is_benign:
-            notes.append(pattern.advice)
+            benign.append((leak.holder.name.what, pattern.advice))
             continue
         rows.append(_row(leak, pattern, _time_left(accusation.finding, rates, gpus, tracker)))
-    for row, is_material in zip(rows, materiality.of(rows, gpus), strict=True):
+    for row, is_material in zip(rows, materiality.of(rows, gpus, tracker.epochs.seconds_per_epoch), strict=True):
         row["material"] = is_material
+    # What is harmless of a holder of something else is not worth a word.
+    accused_holders = {holder["what"] for row in rows for holder in row["held_by"]}
+    notes += [advice for what, advice in benign if what not in accused_holders]
     return Judgement(gpus, sorted(rows, key=_order)[:MOST_VERDICTS], silenced, notes)
 
 
@@ -127,6 +131,7 @@ def _row(leak: Leak, pattern: patterns.Pattern, left: dict[str, Any] | None) -> 
         "bytes": finding.bytes,
         "bytes_now": accusation.bytes_now,
         "blocks": finding.blocks,
+        "blocks_now": None if accusation.extents is None else len(accusation.extents),
         "bytes_per_epoch": finding.bytes_per_epoch,
         "bytes_per_step": accusation.bytes_per_step,
         "epochs": finding.epochs,
@@ -171,4 +176,9 @@ def _time_left(
     if finding.kind in ("suspect", "cycle") or rate <= 0 or room is None:
         return None
     steps = tracker.epochs.steps_per_epoch or (tracker.epochs.window_steps if tracker.epochs.steps else None)
-    return {"epochs": room / rate, "steps": room / rate * steps if steps else None}
+    seconds = tracker.epochs.seconds_per_epoch
+    return {
+        "epochs": room / rate,
+        "steps": room / rate * steps if steps else None,
+        "seconds": room / rate * seconds if seconds is not None else None,
+    }

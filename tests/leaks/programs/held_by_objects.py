@@ -1,6 +1,6 @@
 # LEAK: outputs that functions and objects hold, which are gathered; each made at its own line
 # REMEDY: .cpu() | bound it
-# NOTE: keeps single numbers on the GPU, which is harmless
+# UNSAID: is harmless
 import functools
 import logging
 
