@@ -125,6 +125,31 @@ def test_a_growing_leak_is_a_regression_and_the_reason_of_the_status_even_where_
     made.write("test_it.py", TESTS)
 
 
+def test_who_holds_what_a_test_keeps_is_told(made: Project) -> None:
+    grown = TESTS.replace("append(torch.empty(1 << 20", "append(torch.empty(2 << 20")
+    made.write("test_it.py", grown)
+    out = made.check().out
+    assert "+4.00 at test_it.py:24, held by tensor in list 'kept'" in out, out
+    made.write("test_it.py", TESTS)
+
+
+def test_a_few_bytes_more_are_noise_unless_none_are_allowed(made: Project) -> None:
+    made.write("test_it.py", TESTS.replace("torch.empty(1 << 20, device", "torch.empty((1 << 20) + 6, device"))
+    assert made.check().status == 0
+    assert made.check("--allow", "0").status == 1
+    made.write("test_it.py", TESTS)
+
+
+def test_a_check_that_compares_nothing_has_not_passed(made: Project) -> None:
+    made.write("test_it.py", TESTS.replace("def test_", "def test_renamed_").replace("def shared", "def common"))
+    outcome = made.check("--json", pytest_options=["-k", "renamed_plain"])
+    assert (outcome.status, outcome.json["status"], outcome.json["compared"]) == (2, 2, 0)
+    outcome = made.check(pytest_options=["-k", "renamed_plain"])
+    assert outcome.status == 2
+    assert outcome.out.splitlines()[-1].startswith("frugal-alloc check: nothing was compared")
+    made.write("test_it.py", TESTS)
+
+
 def test_another_setting_than_the_baselines_is_refused(made: Project) -> None:
     for option, value in (("--memory", "8GiB"), ("--values", "cpu"), ("--gpus", "2"), ("--allocator", "frugal")):
         outcome = made.check(option, value)
@@ -144,7 +169,8 @@ def test_programs_are_told_by_their_names(tmp_path: Path) -> None:
     outcome = project.check(command=program)
     assert outcome.status == 1
     assert "child.py: peak 20.00 -> 24.00 MiB, +4.00 at child.py:2" in outcome.out
-    assert project.check(command=[sys.executable, "-c", CHILD + "raise SystemExit(7)"]).status == 7
+    project.write("child.py", CHILD + "raise SystemExit(7)")
+    assert project.check(command=[project.python, "child.py"]).status == 7
 
 
 UPDATE = ("--baseline", "memory.json", "--update")

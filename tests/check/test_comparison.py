@@ -36,6 +36,30 @@ def test_what_a_unit_would_hide_is_told_in_bytes() -> None:
     assert text_of(before, now) == "test_train: peak 5,242,880 -> 5,242,888 bytes, +8 bytes at a.py:3"
 
 
+@pytest.mark.parametrize("before, noise", [(40, 512), (5 * MIB, 5242), (0, 512)])
+def test_what_is_less_than_a_thousandth_and_than_a_block_is_noise(before: int, noise: int) -> None:
+    for name in ("peak", "leaked"):
+        first, less, more = (
+            figures(**{"peak": MIB, name: before + size, "leaks": (line("a.py", 3, before + size),)})
+            for size in (0, noise, noise + 1)
+        )
+        assert not compared({"a": first}, {"a": less}, comparison.NOISE).regressions
+        assert compared({"a": first}, {"a": more}, comparison.NOISE).regressions
+
+
+def test_who_holds_what_leaks_is_told_beside_who_made_it() -> None:
+    now = figures(MIB, leaked=4 * MIB, leaks=(line("a.py", 3, 4 * MIB),), holder="list 'kept'")
+    assert text_of(figures(MIB), now) == "test_train: leaks 0.00 -> 4.00 MiB, +4.00 at a.py:3, held by list 'kept'"
+
+
+def test_who_has_no_figure_in_common_with_the_baseline_was_not_compared() -> None:
+    unknown = Figures()
+    assert compared({"a": unknown, "b": unknown}, {"a": figures(9), "b": unknown}).compared == 0
+    assert compared({"a": Figures(leaked=0)}, {"a": figures(9)}).compared == 1
+    text = comparison.to_text(compared({"a": figures(1)}, {"b": figures(1)}), [])
+    assert text.splitlines()[-1].startswith("frugal-alloc check: nothing was compared")
+
+
 def test_the_same_and_less_are_no_regression() -> None:
     for now in (figures(10), figures(9)):
         assert compared({"a": figures(10)}, {"a": now}).regressions == ()

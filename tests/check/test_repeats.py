@@ -97,7 +97,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def without_order(record: dict[str, Any]) -> dict[str, Any]:
     """Without what the one that comes first has: what stays, and what the allocator has kept for it."""
-    stays = ("peak", "leaked", "leaks", "gpu", "waste", "calls", "slack", "lines")
+    stays = ("peak", "leaked", "leaks", "holder", "gpu", "waste", "calls", "slack", "lines")
     return {"released": record["peak"], **{name: value for name, value in record.items() if name not in stays}}
 
 

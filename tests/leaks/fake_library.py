@@ -15,6 +15,7 @@ class FakeLibrary:
         self.allocated: dict[int, int] = {0: 0}
         self.reserved: dict[int, int] = {}
         self.peaks: dict[int, int] = {}
+        self.found: list[SimpleNamespace] = []
 
     def epoch_end(self) -> None:
         self.ended += 1
@@ -36,6 +37,9 @@ class FakeLibrary:
 
     def site_usages(self) -> list[SimpleNamespace]:
         return self.usages
+
+    def findings(self) -> list[SimpleNamespace]:
+        return self.found
 
     def hold(self, live_bytes: int, blocks: int = 1, site: int = 1) -> None:
         """From now on this is all that is in use."""

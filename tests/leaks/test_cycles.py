@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from fake_library import FakeLibrary
-from frugal_alloc._tracking.cycles import WARM_UP, Cycles
+from frugal_alloc._tracking.cycles import ALL, WARM_UP, YOUNG, Cycles
 
 MIB = 1 << 20
 
@@ -20,13 +21,15 @@ class Run:
         self.library.allocated = dict.fromkeys(range(gpus), 10 * MIB)
         self.cycles = Cycles(self.library)
         self.collections = 0
+        self.generations: list[int] = []
         #: What a collection does.
         self.collect: Callable[[], None] = lambda: None
         for _ in range(WARM_UP):
             self.cycles.look()
 
-    def count_and_collect(self) -> int:
+    def count_and_collect(self, generation: int = ALL) -> int:
         self.collections += 1
+        self.generations.append(generation)
         self.collect()
         return 0
 
@@ -48,16 +51,32 @@ def test_nothing_is_collected_while_no_more_is_in_use_than_before(start) -> None
     assert run.collections == 0
 
 
-def test_collections_that_free_nothing_become_rarer(start) -> None:
+@pytest.mark.parametrize("freed", [0, 20 * MIB])
+def test_collections_become_rarer_whether_or_not_they_free_memory(start, freed: int) -> None:
     run = start()
     collected_at = []
+
+    def free() -> None:
+        run.library.allocated[0] -= freed
+
+    run.collect = free
     for look in range(1, 16):
-        run.library.allocated[0] *= 2
+        run.library.allocated[0] += 30 * MIB
         before = run.collections
         run.cycles.look()
         if run.collections > before:
             collected_at.append(look)
     assert collected_at == [1, 3, 7, 15]
+
+
+def test_all_objects_are_looked_at_only_where_a_line_seems_to_leak(start) -> None:
+    run = start()
+    for kinds in ([], ["growing"], [], ["suspect"], ["leak"], ["leak"]):
+        run.library.found = [SimpleNamespace(kind=kind) for kind in kinds]
+        run.library.allocated[0] *= 2
+        run.cycles.look()
+    # Each becomes rarer by itself.
+    assert run.generations == [YOUNG, YOUNG, ALL, ALL]
 
 
 def test_what_was_in_use_once_after_a_collection_is_no_rise_later(start) -> None:
@@ -77,10 +96,9 @@ def test_what_was_in_use_once_after_a_collection_is_no_rise_later(start) -> None
 def test_site_is_named_after_three_collections_that_freed_its_memory(start) -> None:
     run = start()
     run.collect = lambda: run.library.hold(10 * MIB, blocks=2)
-    for times in (1, 2, 3):
+    while run.collections < 3:
         assert run.cycles.found() == []
         run.library.hold(30 * MIB, blocks=7)
         run.cycles.look()
-        assert run.collections == times
     (found,) = run.cycles.found()
     assert (found.site, found.bytes, found.blocks, found.epochs) == (1, 20 * MIB, 5, 3)

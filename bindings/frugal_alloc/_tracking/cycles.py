@@ -18,13 +18,31 @@ WARM_UP = 2
 # A verdict takes so many collections that freed this part of the memory in use.
 LEAST_TIMES = 3
 LEAST_PART = 0.01
+# gc.collect()'s: what was made lately takes a millisecond, all objects of a program with large libraries 0.2 s.
+YOUNG, ALL = 1, 2
+
+
+class _Pause:
+    """Is over at the first, third, seventh, fifteenth ... question."""
+
+    def __init__(self) -> None:
+        self._length, self._waited = 1, 0
+
+    def is_over(self) -> bool:
+        self._waited += 1
+        if self._waited < self._length:
+            return False
+        self._length, self._waited = 2 * self._length, 0
+        return True
 
 
 class Cycles:
-    """Collects garbage at the end of an epoch if more memory is in use than ever, and keeps count of what that frees.
+    """Collects garbage at some ends of epochs at which more memory is in use than ever, and keeps count of what that
+    frees.
 
-    A collection holds the GIL for as long as Python's own would. While collections free nothing, as with a leak of
-    another kind, they become rarer: at every second, fourth, eighth ... such end.
+    A collection holds the GIL for as long as Python's own would. So it is one of the objects that were made lately,
+    unless a line seems to leak: its memory may be garbage that has become old. And collections become rarer and rarer:
+    three that free memory of a line are enough to tell.
     """
 
     def __init__(self, library: Library) -> None:
@@ -32,8 +50,7 @@ class Cycles:
         self._looks = 0
         # In use after the collections at earlier ends, the most on each GPU.
         self._settled: dict[int, int] = {}
-        self._pause = 1
-        self._waited = 0
+        self._pauses = {YOUNG: _Pause(), ALL: _Pause()}
         # By GPU and site; the epochs are those at whose ends collections have freed some.
         self._freed: dict[tuple[int, int], Finding] = {}
 
@@ -44,21 +61,19 @@ class Cycles:
             self._looks += 1
             self._settled = in_use
             return
-        risen = [gpu for gpu, allocated in in_use.items() if self._has_risen(gpu, allocated)]
-        if not risen:
+        if not any(self._has_risen(gpu, allocated) for gpu, allocated in in_use.items()):
             return
-        self._waited += 1
-        if self._waited < self._pause:
+        seems_to_leak = any(finding.kind in ("suspect", "leak") for finding in self._library.findings())
+        generation = ALL if seems_to_leak else YOUNG
+        if not self._pauses[generation].is_over():
             return
-        self._waited = 0
         before = {(usage.gpu, usage.site): usage for usage in self._library.site_usages()}
-        gc.collect()
+        gc.collect(generation)
         freed = 0
         for gpu, allocated in in_use.items():
             now = self._library.stats(gpu)["allocated_bytes"]
             self._settled[gpu] = max(now, self._settled.get(gpu, 0))
             freed += max(0, allocated - now) if allocated - now >= LEAST_PART * allocated else 0
-        self._pause = 1 if freed else self._pause * 2
         if freed:
             self._count(before, in_use)
 

@@ -63,6 +63,8 @@ class Figures:
     #: What the peak consists of, and what leaked: the most first.
     lines: tuple[Line, ...] = ()
     leaks: tuple[Line, ...] = ()
+    #: Who has most of what leaked, as in "tensor in list 'kept'"; "": nobody is known to.
+    holder: str = ""
 
     def to_values(self) -> dict[str, Any]:
         """As JSON has it; what is 0, none or not known is left out."""
@@ -71,8 +73,7 @@ class Figures:
         }
         if self.released is not None and self.released != self.peak:
             values["released"] = self.released
-        if self.slack:
-            values["slack"] = self.slack
+        values |= {name: value for name in ("slack", "holder") if (value := getattr(self, name))}
         if self.calls is not None:
             values["calls"] = {kind: count for kind, count in sorted(self.calls.items()) if count}
         for name, lines in (("lines", self.lines), ("leaks", self.leaks)):

@@ -20,7 +20,7 @@ from .comparison import Allowance
 from .runs import Run
 
 DEFAULT = Setting(memory=16 << 30, gpus=1, values="cpu", allocator="native")
-REGRESSION = 1
+REGRESSION, NOTHING_COMPARED = 1, 2
 
 
 def add(parser: Parser) -> None:
@@ -46,8 +46,8 @@ def add(parser: Parser) -> None:
         "--allow",
         metavar="BYTES|PERCENT",
         type=_allowance,
-        default=Allowance(),
-        help="how much more is no regression: 1MiB, 2%% (default 0)",
+        default=comparison.NOISE,
+        help="how much more is no regression: 1MiB, 2%%; 0: nothing is (default 0.1%%, 512 bytes at least)",
     )
     parser.add_argument(
         "--memory", metavar="SIZE", type=simulated_gpu.parse_size, help="memory of each GPU (default 16GiB)"
@@ -217,8 +217,11 @@ def _compare(known: Baseline, run: Run, options: argparse.Namespace) -> int:
     notes = [f"not measured: {on_one_line(failure)}" for failure in run.failures]
     if run.torch and known.torch != run.torch:
         notes.append(f"the baseline was made with torch {known.torch}, and this is {run.torch}: changes may be its")
-    status = REGRESSION if result.regressions else run.status
-    own = f"{_source_of_status(run)}, not from memory" if run.status and not result.regressions else ""
+    status, own = run.status, ""
+    if result.regressions or not result.compared:
+        status = REGRESSION if result.regressions else NOTHING_COMPARED
+    elif run.status:
+        own = f"{_source_of_status(run)}, not from memory"
     if options.json:
         print(json.dumps(comparison.to_values(result, status, [*notes, own] if own else notes), indent=1))
     else:

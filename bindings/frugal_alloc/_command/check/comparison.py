@@ -30,6 +30,10 @@ class Allowance(NamedTuple):
         return before is not None and now is not None and now > before + max(self.bytes, int(before * self.share))
 
 
+#: More than this is a change of the program. Less comes of a counter, or of a library's own small tensor.
+NOISE = Allowance(bytes=512, share=0.001)
+
+
 class Growth(NamedTuple):
     """Of one figure of one test."""
 
@@ -38,6 +42,8 @@ class Growth(NamedTuple):
     now: int
     #: What grew most, with the bytes by which it did; of the waste, what most of the memory was handed out to.
     line: Line | None = None
+    #: Of what leaks: who has most of it now.
+    holder: str = ""
 
 
 class Change(NamedTuple):
@@ -83,8 +89,12 @@ def compare(baseline: Baseline, run: Run, allowance: Allowance) -> Comparison:
         without_gpu_memory=tuple(name for name in gone if name in run.passed),
         not_passed=tuple(name for name in gone if name in run.not_passed),
         not_steady=tuple(name for name in both if before[name].peak is None or now[name].peak is None),
-        compared=len(both),
+        compared=sum(_share_a_figure(before[name], now[name]) for name in both),
     )
+
+
+def _share_a_figure(before: Figures, now: Figures) -> bool:
+    return any(None not in (getattr(before, name), getattr(now, name)) for name in (*_WORDS, "calls"))
 
 
 def _is_less(before: int | None, now: int | None) -> bool:
@@ -101,7 +111,8 @@ def _change(name: str, before: Figures, now: Figures, leaking: set[str], allowan
         growths.append(_growth_of_gpu(before, now))
     is_leaking = not leaking.isdisjoint(line.maker for line in now.leaks)
     if is_leaking and allowance.exceeded(before.leaked, now.leaked):
-        growths.append(Growth("leaked", before.leaked, now.leaked, grown_most(before.leaks, now.leaks)))
+        line = grown_most(before.leaks, now.leaks)
+        growths.append(Growth("leaked", before.leaked, now.leaked, line, now.holder))
     # A figure that was had with the allocator empty is the same each time; with memory from before it need not be.
     calls = {}
     if not before.slack and not now.slack and before.calls is not None and now.calls is not None:
@@ -221,6 +232,11 @@ def _summary(comparison: Comparison) -> str:
             f"{'takes' if len(comparison.regressions) == 1 else 'take'} more than the baseline says "
             "(if that is meant: --update)"
         )
+    if not comparison.compared:
+        return (
+            "frugal-alloc check: nothing was compared, since nothing of the baseline has figures in this run "
+            "(if tests were renamed: --update)"
+        )
     changed = " (--update would write down what changed)" if comparison.less or comparison.new else ""
     return f"frugal-alloc check: {compared} compared, no more memory than the baseline says{changed}"
 
@@ -236,6 +252,10 @@ def _text_of(change: Change) -> str:
 
 
 def _growth(growth: Growth) -> str:
+    return _amount(growth) + (f", held by {growth.holder}" if growth.holder else "")
+
+
+def _amount(growth: Growth) -> str:
     text = f"{_WORDS[growth.figure]} {_pair(growth.before, growth.now)}"
     if growth.line is None:
         return text

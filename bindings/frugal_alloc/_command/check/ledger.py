@@ -137,6 +137,10 @@ class Ledger:
         """What is in use, of one window or of all."""
         return [block for block in self._timeline.live.values() if window is None or block.window is window]
 
+    def extents(self, window: Window) -> list[tuple[int, int]]:
+        """Address and bytes of what is in use of a window."""
+        return [(place[1], block.bytes) for place, block in self._timeline.live.items() if block.window is window]
+
     def slack(self) -> int:
         """Bytes that are held and not handed out."""
         return max(0, sum(self._timeline.held.values()) - sum(block.bytes for block in self._timeline.live.values()))

@@ -22,8 +22,9 @@ from typing import Any
 from ... import _native
 from ..._common.messages import short_path
 from ..._simulation import followed
-from ..._tracking import regions, users_lines
+from ..._tracking import holders, regions, users_lines
 from .baseline import FIXTURE, PROCESS, TEST, Figures, Line
+from .comparison import NOISE
 from .ledger import Ledger, Window
 
 # Those by which memory is had and given back, and waits of the host. How often the rest is called depends on what was
@@ -87,7 +88,9 @@ class Recorder:
         if window.sites:
             self._clear_workspaces() if kind == PROCESS else self._collect(window)
             figures = self._figures(window)
-            if kind != TEST:
+            if kind == TEST:
+                figures = dataclasses.replace(figures, holder=self._holder(window))
+            else:
                 # Of a process nothing leaks, and what a test needs of a fixture is not known here.
                 figures = dataclasses.replace(figures, released=figures.peak, leaked=None, leaks=())
             if kind == FIXTURE:
@@ -125,6 +128,15 @@ class Recorder:
         if window.is_disturbed or window.calls is None:
             return result
         return dataclasses.replace(result, gpu=window.gpu_peak(), waste=waste, calls=window.calls, slack=window.slack)
+
+    def _holder(self, window: Window) -> str:
+        """Who has most of what is kept."""
+        kept = [(address, size, -1) for address, size in self._ledger.extents(window)]
+        # To look for the holders of it takes tenths of a second.
+        if sum(size for _, size, _ in kept) <= NOISE.bytes:
+            return ""
+        found = holders.find([kept])[0].holders
+        return found[0].name.what if found else ""
 
     def _catch_up(self, frees_workspaces: bool = False) -> None:
         entries = list(self._library.journal_read(self._read))

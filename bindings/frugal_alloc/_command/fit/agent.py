@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ... import _native
+from ..._common import installation
 from ..._program import loop
 from ..._report import latest_error
 from ..._simulation import followed
@@ -55,12 +56,10 @@ def _journal(allocator: str) -> _native.Library | HistoryJournal:
     Raises:
         FrugalAllocError: neither is possible.
     """
-    import torch
-
     try:
         return _native.load()
     except _native.FrugalAllocError:
-        if allocator == "frugal" or torch.version.cuda is None:
+        if allocator == "frugal" or installation.find_torch().cuda is None:
             raise
         return HistoryJournal(process_record.BACKWARD)
 
