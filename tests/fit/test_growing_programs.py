@@ -71,6 +71,10 @@ def test_what_one_step_in_two_keeps_is_not_said_to_grow() -> None:
     assert grown(keeps(lambda number: 50 * (number % 2))) is None
 
 
+def test_where_one_step_keeps_nothing_the_others_are_not_said_to_grow() -> None:
+    assert grown(keeps(lambda number: 0 if number == 3 else 50)) is None
+
+
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_few_steps_say_nothing_of_growth(steps: int) -> None:
     assert grown(keeps(lambda number: 50), steps) is None
