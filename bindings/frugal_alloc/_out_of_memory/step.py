@@ -15,10 +15,13 @@ from . import optimizer_state
 from .optimizer_state import OptimizerState, bytes_of
 from .scene import BATCH, SMALLER, Advice, RunningFrame, Scene, statement
 
-# What a loss computes of logits: their logarithms, and in backward the gradients of both.
+# Logits, what a loss computes of them, their logarithms, and in backward the gradients of both. Of logits in half
+# precision autocast has losses compute in single.
 _LOGITS_OF_LOSS = 4
+_HALF_LOGITS_OF_LOSS = 6
 _LOSSES = frozenset(("cross_entropy", "nll_loss", "log_softmax"))
 _LEAST_CLASSES = 4096
+_SINGLE = 4  # bytes
 _MOST_CHUNKS = 256
 # What comes after the forward, in tensors as large as the largest at work.
 _AFTER_FORWARD = 3
@@ -36,8 +39,9 @@ class Step(NamedTuple):
         fixed_bytes: At the peak, of all the rest, with what the optimizers keep from their first step on.
         optimizer: The largest.
         room_bytes: That tensors may have in all.
-        logits_bytes: Of what is being made, or of which the loss is.
+        loss_bytes: Of the logits that are made, or of which the loss is, and of what loss and backward make of them.
         layer_bytes: Of the largest parameter, whose gradient is made by parts where a loss is.
+        is_bound: Layers are to come, which are counted as if each took as much as those before: most take less.
     """
 
     batch: int
@@ -46,8 +50,9 @@ class Step(NamedTuple):
     fixed_bytes: int
     optimizer: OptimizerState
     room_bytes: int
-    logits_bytes: int = 0
+    loss_bytes: int = 0
     layer_bytes: int = 0
+    is_bound: bool = False
 
     @property
     def missing_bytes(self) -> int:
@@ -74,26 +79,26 @@ class Step(NamedTuple):
         if not 0 < fits < self.batch:
             return None
         freed = self.growing_bytes * (self.batch - fits) // self.batch
+        more = ", and maybe a larger one" if self.is_bound else ""
         text = (
-            f"a batch of {fits} fits; this one is of {self.batch}: {size(self.growing_bytes)} grow with it, "
+            f"a batch of {fits} fits{more}; this one is of {self.batch}: {size(self.growing_bytes)} grow with it, "
             f"{size(freed)} of them go (accumulate gradients over {math.ceil(self.batch / fits)} such batches to "
             "train as with this one)"
         )
         return Advice(text, None, None, freed, BATCH)
 
     def _chunked_loss(self) -> Advice | None:
-        beside = self.fixed_bytes + self.layer_bytes + self.growing_bytes - _LOGITS_OF_LOSS * self.logits_bytes
-        room = self.usable_bytes - beside
-        if not self.logits_bytes or room <= 0:
+        room = self.usable_bytes - (self.fixed_bytes + self.layer_bytes + self.growing_bytes - self.loss_bytes)
+        if not self.loss_bytes or room <= 0:
             return None
-        chunks = 1 << math.ceil(math.log2(_LOGITS_OF_LOSS * self.logits_bytes / room))
+        chunks = 1 << math.ceil(math.log2(self.loss_bytes / room))
         if not 1 < chunks <= _MOST_CHUNKS:
             return None
-        freed = _LOGITS_OF_LOSS * self.logits_bytes * (chunks - 1) // chunks
+        freed = self.loss_bytes * (chunks - 1) // chunks
         text = (
             f"the loss in {chunks} chunks of the rows, each with the last layer in one function that is called by "
-            f"torch.utils.checkpoint.checkpoint: of {_LOGITS_OF_LOSS} tensors of {size(self.logits_bytes)}, the "
-            f"logits and what loss and backward make of them, {size(freed)} go"
+            f"torch.utils.checkpoint.checkpoint: logits, and what loss and backward make of them, take "
+            f"{size(self.loss_bytes)}, of which {size(freed)} go"
         )
         return Advice(text, None, None, freed, SMALLER)
 
@@ -157,11 +162,11 @@ def look(scene: Scene, saved_bytes: int, largest_saved: int) -> Step | None:
         growing += requested
     elif modules:
         fixed += requested
-    logits, made = _logits(scene, modules, is_backward)
+    loss, to_come = _loss(scene, modules, is_backward)
     if modules:
         growing = max(growing * _part(modules), growing + sum(outputs_to_come(scene, modules)))
-    if logits:
-        growing += (_LOGITS_OF_LOSS - made) * logits
+    if loss:
+        growing += to_come
     elif grows:
         # What a loss makes of the results, and backward of both.
         growing += (_AFTER_FORWARD if modules else _AFTER_FORWARD - 1) * max(requested, largest_saved)
@@ -169,7 +174,8 @@ def look(scene: Scene, saved_bytes: int, largest_saved: int) -> Step | None:
     fixed += sum(state.to_come for state in states)
     largest = max(states, key=lambda state: state.bytes, default=optimizer_state.NOTHING)
     room = facts.allocated_bytes + requested - facts.missing_bytes
-    return Step(batch, int(growing), held, fixed, largest, room, logits, max(map(bytes_of, trained), default=0))
+    layer = max(map(bytes_of, trained), default=0)
+    return Step(batch, int(growing), held, fixed, largest, room, loss, layer, bool(modules))
 
 
 def records(scene: Scene) -> bool:
@@ -181,10 +187,11 @@ def records(scene: Scene) -> bool:
     if running_modules(scene.frames):
         return True
     frame = next(iter(scene.users_frames), None)
-    now = None if frame is None else statement(frame)
-    if frame is None or now is None:
+    if frame is None:
         return False
-    read = Flow(frame.code).read_in_lines(now.first, now.last)
+    # Of a lambda, or without its source, all its variables are looked at.
+    now = statement(frame)
+    read = set(frame.values) if now is None else Flow(frame.code).read_in_lines(now.first, now.last)
     values = [value for name, value in frame.values.items() if name in read]
     models = [value for value in values if issubclass(type(value), torch.nn.Module)]
     values += [parameter for model in models for parameter in model.parameters()]
@@ -270,31 +277,39 @@ def outputs_to_come(scene: Scene, modules: list[Any]) -> list[int]:
     import torch
 
     coming = [leaf for leaf in _to_come(modules) if isinstance(leaf, torch.nn.Linear)]
-    values = [value for frame in scene.frames for value in frame.values.values() if is_tensor(value)]
     found = []
     for leaf in coming:
-        inputs = [value.numel() for value in values if value.dim() > 1 and value.shape[-1] == leaf.in_features]
-        rows = max((count // leaf.in_features for count in inputs), default=0)
         of_loss = torch.is_grad_enabled() and leaf is coming[-1] and _makes_logits(leaf)
-        found.append(rows * leaf.out_features * leaf.weight.element_size() * (_LOGITS_OF_LOSS if of_loss else 1))
+        found.append(_outputs(scene, leaf) * leaf.weight.element_size() * (_LOGITS_OF_LOSS if of_loss else 1))
     return found
 
 
-def _logits(scene: Scene, modules: list[Any], is_backward: bool) -> tuple[int, int]:
-    """The bytes of the logits that are being made, or of which a loss is, and how many as large are there or asked
-    for."""
+def _outputs(scene: Scene, layer: Any) -> int:
+    """How many numbers a linear layer makes of what the frames have for it."""
+    values = [value for frame in scene.frames for value in frame.values.values() if is_tensor(value)]
+    inputs = [value.numel() for value in values if value.dim() > 1 and value.shape[-1] == layer.in_features]
+    return max((count // layer.in_features for count in inputs), default=0) * layer.out_features
+
+
+def _loss(scene: Scene, modules: list[Any], is_backward: bool) -> tuple[int, int]:
+    """The bytes of the logits that are being made, or of which a loss is, and of all that loss and backward make of
+    them, and how many of these bytes are neither there nor asked for."""
     import torch
 
+    requested = scene.facts.requested_bytes
     loss = next((frame for frame in scene.frames if frame.code.co_name in _LOSSES and not frame.is_users), None)
     if loss is not None and is_tensor(logits := loss.values.get("input")):
-        return bytes_of(logits), 2
+        times = _HALF_LOGITS_OF_LOSS if logits.element_size() < _SINGLE else _LOGITS_OF_LOSS
+        return times * bytes_of(logits), (times - 2) * bytes_of(logits)
     last = _leaves(modules[-1])[-1:] if modules else []
     if last and modules[0] is last[0] and isinstance(last[0], torch.nn.Linear) and _makes_logits(last[0]):
-        return scene.facts.requested_bytes, 1
+        is_half = requested < _outputs(scene, last[0]) * _SINGLE
+        times = _HALF_LOGITS_OF_LOSS if is_half else _LOGITS_OF_LOSS
+        return times * requested, (times - 1) * requested
     results = [value for frame in scene.users_frames for value in frame.values.values() if is_tensor(value)]
-    alike = (one for one in results if one.grad_fn is not None and bytes_of(one) == scene.facts.requested_bytes)
+    alike = (one for one in results if one.grad_fn is not None and bytes_of(one) == requested)
     if is_backward and any(one.dim() > 1 and one.shape[-1] >= _LEAST_CLASSES for one in alike):
-        return scene.facts.requested_bytes, 3
+        return _LOGITS_OF_LOSS * requested, requested
     return 0, 0
 
 
