@@ -37,6 +37,11 @@ def _bytes(values: Iterable[Any], gpu: int) -> int:
     return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
 
 
+def _with_request(held: int, scene: Scene) -> int:
+    """With what is asked for, unless that is a layer's: it joins what is held."""
+    return held if step.running_modules(scene.frames) else held + scene.facts.requested_bytes
+
+
 def _gathering(frame: RunningFrame, scene: Scene) -> Advice | None:
     """An evaluation that gathers the predictions of the whole data set before it moves them."""
     arguments = getattr(frame.values.get("self"), "args", None)
@@ -45,14 +50,11 @@ def _gathering(frame: RunningFrame, scene: Scene) -> Advice | None:
     gathered = _bytes((value for name, value in frame.values.items() if name.startswith("all_")), scene.facts.gpu)
     if not gathered:
         return None
-    freed = gathered
-    if not step.running_modules(scene.frames):
-        freed += scene.facts.requested_bytes
     text = (
         f"eval_accumulation_steps=1 in {type(arguments).__name__} moves the predictions to the host after each batch: "
         f"{size(gathered)} of them are on the GPU by now"
     )
-    return _setting(text, freed)
+    return _setting(text, _with_request(gathered, scene))
 
 
 def _stitching(frame: RunningFrame, scene: Scene) -> Advice | None:
@@ -60,9 +62,9 @@ def _stitching(frame: RunningFrame, scene: Scene) -> Advice | None:
     values = frame.values
     if frame.code.co_name != "sliding_window_inference" or "cuda" not in str(values.get("device")):
         return None
-    held = _bytes((values.get("output_image_list"), values.get("count_map_list")), scene.facts.gpu)
-    if not step.running_modules(scene.frames):
-        held += scene.facts.requested_bytes
+    held = _with_request(
+        _bytes((values.get("output_image_list"), values.get("count_map_list")), scene.facts.gpu), scene
+    )
     text = (
         f'sliding_window_inference(..., device="cpu") puts the windows together on the host, and computes each on the '
         f"GPU as before: {size(held)} go"
