@@ -25,7 +25,8 @@ AllocatorState::AllocatorState(Device& device, AddressDirectory& directory, Recl
       clocks(device, ledger, reclaimer, lock),
       arenas(clocks, ledger),
       backing(BackingFor(device, arenas, ledger, memory_limit, clocks, directory, owner, lock)),
-      returns(ledger, clocks, *backing),
+      pools(arenas, *backing),
+      returns(ledger, clocks, *backing, pools),
       ladder({reclaimer, ledger, memory_limit, clocks, arenas, *backing, returns}, lock) {}
 
 AllocatorState::~AllocatorState() {
@@ -55,10 +56,10 @@ void AllocatorState::CheckInvariants() const {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (const Block* block = extent->first_block(); block != nullptr; block = block->next) {
         if (block->IsInUse()) active += block->size;
-        if (births != nullptr && block->state == BlockState::kAllocated) {
+        if (births != nullptr && block->IsHandedOut()) {
           recorded += births->CountedFor(block->birth, block->size);
         }
-        FRUGAL_CHECK((block->state == BlockState::kAllocated) == allocated.Contains(block->address));
+        FRUGAL_CHECK(block->IsHandedOut() == allocated.Contains(block->address));
       }
     }
   }

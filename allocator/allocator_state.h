@@ -4,6 +4,7 @@
 #define FRUGAL_ALLOCATOR_ALLOCATOR_STATE_H_
 
 #include <memory>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -22,6 +23,7 @@
 #include "allocator/blocks/observer_queue.h"
 #include "allocator/blocks/stream_clocks.h"
 #include "allocator/blocks/use_marks.h"
+#include "allocator/kept_pools.h"
 #include "allocator/miss_ladder.h"
 #include "allocator/port/check.h"
 #include "allocator/port/device.h"
@@ -67,6 +69,7 @@ struct AllocatorState {
   StreamClocks clocks ABSL_GUARDED_BY(mutex);
   ArenaSet arenas ABSL_GUARDED_BY(mutex);
   std::unique_ptr<Backing> backing ABSL_GUARDED_BY(mutex);
+  KeptPools pools ABSL_GUARDED_BY(mutex);
   BlockReturns returns ABSL_GUARDED_BY(mutex);
   MissLadder ladder ABSL_GUARDED_BY(mutex);
   UseMarks use_marks ABSL_GUARDED_BY(mutex);
@@ -75,6 +78,11 @@ struct AllocatorState {
   absl::flat_hash_map<const Block*, absl::InlinedVector<Stream, 2>> other_streams ABSL_GUARDED_BY(mutex);
   // null: births are not recorded.
   std::unique_ptr<BirthEpochs> births ABSL_GUARDED_BY(mutex);
+  // See Sleep: its caller copies what lies in these, which nothing but sleeping and claimed blocks do, and a block was
+  // given back while asleep.
+  bool sleep_copies ABSL_GUARDED_BY(mutex) = false;
+  std::vector<PageRun> sleep_runs ABSL_GUARDED_BY(mutex);
+  bool dropped_asleep ABSL_GUARDED_BY(mutex) = false;
   CheckLevel check_level ABSL_GUARDED_BY(mutex) = kDefaultCheckLevel;
 };
 

@@ -30,7 +30,7 @@ BirthEpochs& BirthRecord::Started() {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (Block* block = extent->first_block(); block != nullptr; block = block->next) {
         // Nobody kept the sites of blocks that are older.
-        if (block->state == BlockState::kAllocated) block->birth = state_.births->Born(block->size, {kNoSite});
+        if (block->IsHandedOut()) block->birth = state_.births->Born(block->size, {kNoSite});
       }
     }
   }

@@ -7,7 +7,7 @@ namespace frugal {
 void BlockReturns::Defer(Block* block, absl::Span<const Stream> others) {
   block->Apply(BlockStep::kDefer);
   ledger_.Deferred(*block, block->extent->arena().group());
-  block->has_other_streams = false;
+  block->has_more = false;
   absl::InlinedVector<StreamClock*, 2> clocks;
   for (Stream stream : others) {
     if (StreamClock* const clock = clocks_.Find(stream); clock != nullptr) clocks.push_back(clock);
@@ -44,6 +44,7 @@ absl::Status BlockReturns::WaitForAllWork() {
   absl::Status status = clocks_.WaitForAll();
   if (status.ok()) {
     awaiting_.TakePassed(passed);
+    pools_.LetGo();
   } else {
     // A capture that is known of is no error.
     if (absl::IsUnavailable(status)) status = absl::OkStatus();

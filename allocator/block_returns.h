@@ -15,6 +15,7 @@
 #include "allocator/blocks/block.h"
 #include "allocator/blocks/ledger.h"
 #include "allocator/blocks/stream_clocks.h"
+#include "allocator/kept_pools.h"
 #include "allocator/port/device.h"
 #include "allocator/port/units.h"
 
@@ -25,8 +26,8 @@ namespace frugal {
 class BlockReturns {
  public:
   // All must outlive this.
-  BlockReturns(Ledger& ledger, StreamClocks& clocks, Backing& backing)
-      : ledger_(ledger), clocks_(clocks), backing_(backing) {}
+  BlockReturns(Ledger& ledger, StreamClocks& clocks, Backing& backing, KeptPools& pools)
+      : ledger_(ledger), clocks_(clocks), backing_(backing), pools_(pools) {}
 
   // The arena's block is free: kReturn by its caller, kPass when the last stream has passed. Returns whether
   // SendGuestsHome has something to do.
@@ -53,6 +54,8 @@ class BlockReturns {
   absl::Status Poll();
   // Those that `stream` owns are free, behind waits of it for the others.
   absl::Status PollBehindWaitsOf(Stream stream);
+  // Whether there is something that only WaitForAllWork gives back.
+  bool awaits_host() const { return pools_.awaits_host(); }
   // The host waits, as far as it may while a stream is captured. A failure says why blocks still wait.
   absl::Status WaitForAllWork();
 
@@ -71,6 +74,7 @@ class BlockReturns {
   Ledger& ledger_;
   StreamClocks& clocks_;
   Backing& backing_;
+  KeptPools& pools_;
   AwaitingBlocks awaiting_;
   std::vector<Host> hosts_;
   int polls_ = 0;  // that are under way

@@ -28,9 +28,23 @@ absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream str
 
 absl::StatusOr<Allocation> DeviceAllocator::AllocateWatched(Bytes requested, Stream stream, void* annotation,
                                                             Bytes least, Sample sample) {
+  return Watched(
+      [&] { return WithLock(&DeviceAllocator::AllocateLocked, &Fail, requested, stream, annotation, least, sample); });
+}
+
+absl::StatusOr<Allocation> DeviceAllocator::AllocateInPool(PoolId pool, Bytes requested, Stream stream,
+                                                           void* annotation, Bytes least, Sample sample,
+                                                           bool only_free) {
+  return Watched([&] {
+    return WithLock(&DeviceAllocator::AllocateInPoolLocked, &Fail, pool, requested, stream, annotation, least, sample,
+                    only_free);
+  });
+}
+
+template <typename Call>
+absl::StatusOr<Allocation> DeviceAllocator::Watched(Call&& allocate) {
   ObserverQueue::Call call(state_.observers);
-  absl::StatusOr<Allocation> made =
-      WithLock(&DeviceAllocator::AllocateLocked, &Fail, requested, stream, annotation, least, sample);
+  absl::StatusOr<Allocation> made = allocate();
   try {
     call.Finish();
   } catch (...) {
@@ -63,9 +77,49 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
   return Allocation{block->address, size};
 }
 
+// As AllocateLocked, of which a part that both share would take ten instructions more.
+absl::StatusOr<Allocation> DeviceAllocator::AllocateInPoolLocked(PoolId pool, Bytes requested, Stream stream,
+                                                                 void* annotation, Bytes least, Sample sample,
+                                                                 bool only_free) {
+  const Bytes size = RoundUp(std::max(requested, least), kGrain);
+  if (state_.returns.needs_poll()) state_.ledger.failures().Absorb(state_.returns.Poll());
+  Arena& arena = state_.arenas.Get(stream, ClassOf(size), pool);
+  Block* block = arena.Take(size);
+  if (block == nullptr) {
+    if (only_free) return absl::ResourceExhaustedError("no free block of the pool is large enough");
+    absl::StatusOr<Block*> taken = TakeOnMiss(arena, size, requested);
+    if (!taken.ok()) return taken.status();
+    block = *taken;
+  }
+  state_.CheckBlock(*block);
+  block->use = {requested, annotation};
+  state_.allocated.Insert(block);
+  state_.ledger.HandedOut(*block, arena.group(), sample);
+  state_.CheckChange();
+  return Allocation{block->address, size};
+}
+
+absl::Status DeviceAllocator::ReleasePool(PoolId pool) {
+  return WithLock(&DeviceAllocator::ReleasePoolLocked, &DoNothing, pool);
+}
+
+absl::Status DeviceAllocator::ReleasePoolLocked(PoolId pool) {
+  state_.pools.Release(pool);
+  return absl::OkStatus();
+}
+
+absl::Status DeviceAllocator::KeepPool(PoolId pool) { return WithBothLocks(&DeviceAllocator::KeepPoolLocked, pool); }
+
+absl::Status DeviceAllocator::KeepPoolLocked(PoolId pool) {
+  state_.pools.Keep(pool);
+  state_.CheckChange();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Bytes requested) {
   const GrowthTurn turn(state_.growth_mutex, state_.mutex);
   state_.lock.CheckHealth();
+  sleep().SettleDropped();
   // Others may have made room while this waited.
   if (Block* const block = arena.Take(size); block != nullptr) return block;
   // Those of other requests are no reason why this one fails.
@@ -77,6 +131,11 @@ absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Byt
     // earlier work by whichever call comes next.
     state_.ledger.failures().Absorb(status);
     state_.CheckChange();
+    status = state_.ladder.MakeRoom(miss);
+  }
+  if (absl::IsResourceExhausted(status) && state_.dropped_asleep && !state_.sleep_copies) {
+    // What was reclaimed had slept, with memory below it that had not gone.
+    sleep().SettleDropped();
     status = state_.ladder.MakeRoom(miss);
   }
   state_.CheckChange();
@@ -113,13 +172,30 @@ inline absl::StatusOr<Bytes> DeviceAllocator::FreeLocked(Address address) {
   const Bytes size = block->size;
   Arena& arena = block->extent->arena();
   state_.ledger.GivenBack(*block, arena.group());
-  if (block->has_other_streams) [[unlikely]] {
-    state_.returns.Defer(block, state_.other_streams.extract(block).mapped());
+  if (block->has_more) [[unlikely]] {
+    FreeWithMore(arena, block);
   } else if (state_.returns.PutBack(arena, block, BlockStep::kReturn)) [[unlikely]] {
     state_.returns.SendGuestsHome();
   }
   state_.CheckChange();
   return size;
+}
+
+void DeviceAllocator::FreeWithMore(Arena& arena, Block* block) {
+  block->has_more = false;
+  block->tag = 0;
+  auto others = state_.other_streams.extract(block);
+  if (block->state == BlockState::kAsleep) {
+    // All work had been done before it fell asleep.
+    state_.ledger.Completed(*block, arena.group());
+    block->last_use = static_cast<uint32_t>(arena.clock().now());
+    block->Apply(BlockStep::kDrop);
+    state_.dropped_asleep = true;
+  } else if (!others.empty()) {
+    state_.returns.Defer(block, others.mapped());
+  } else if (state_.returns.PutBack(arena, block, BlockStep::kReturn)) {
+    state_.returns.SendGuestsHome();
+  }
 }
 
 absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
@@ -151,39 +227,76 @@ absl::Status DeviceAllocator::RecordKnownStreamsLocked(Address address) {
 
 void DeviceAllocator::AddStream(Block* block, Stream stream) {
   if (stream == OwnerStream(*block)) return;
-  block->has_other_streams = true;
+  block->has_more = true;
   absl::InlinedVector<Stream, 2>& streams = state_.other_streams[block];
   if (std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
 }
 
-absl::StatusOr<Bytes> DeviceAllocator::Trim(Bytes enough) {
-  return WithBothLocks(&DeviceAllocator::GiveBack, &DeviceAllocator::TrimOnce, enough);
+absl::StatusOr<Bytes> DeviceAllocator::Trim(Bytes enough, OnlyPool only) {
+  return WithBothLocks(&DeviceAllocator::GiveBack<OnlyPool>, &DeviceAllocator::TrimOnce, enough, only);
 }
 
-absl::StatusOr<Bytes> DeviceAllocator::GiveBack(absl::Status (DeviceAllocator::*once)(Bytes enough), Bytes enough) {
+template <typename... Only>
+absl::StatusOr<Bytes> DeviceAllocator::GiveBack(absl::Status (DeviceAllocator::*once)(Bytes enough, Only... only),
+                                                Bytes enough, Only... only) {
   const Bytes before = state_.backing->held();
   const int64_t failures = state_.ledger.statistics().num_driver_failures;
-  absl::Status status = (this->*once)(enough);
+  absl::Status status = (this->*once)(enough, only...);
   state_.ledger.failures().Absorb(status);
   // Also where the call went on in another way, since something may have stayed for it.
   if (state_.ledger.statistics().num_driver_failures > failures)
-    status = (this->*once)(enough - (before - state_.backing->held()));
+    status = (this->*once)(enough - (before - state_.backing->held()), only...);
   state_.CheckChange();
   if (!status.ok()) return status;
   return before - state_.backing->held();
 }
 
-absl::Status DeviceAllocator::TrimOnce(Bytes enough) {
+absl::Status DeviceAllocator::TrimOnce(Bytes enough, OnlyPool only) {
+  sleep().SettleDropped();
+  if (only.has_value() && !state_.arenas.HasMemoryOf(*only)) return absl::OkStatus();
   if (enough < kUnlimited) {
     state_.clocks.End();
-    const absl::StatusOr<Bytes> passed = state_.backing->ReturnFree(enough);
+    const absl::StatusOr<Bytes> passed = state_.backing->ReturnFree(enough, only);
     if (!passed.ok()) return passed.status();
     enough -= *passed;
   }
   if (enough <= Bytes(0)) return absl::OkStatus();
   absl::Status status = state_.returns.WaitForAllWork();
-  status.Update(state_.backing->ReturnFree(enough).status());
+  status.Update(state_.backing->ReturnFree(enough, only).status());
   return status;
+}
+
+absl::StatusOr<Bytes> DeviceAllocator::ReturnPassed(Bytes enough) {
+  return WithBothLocks(&DeviceAllocator::GiveBack<>, &DeviceAllocator::ReturnPassedOnce, enough);
+}
+
+absl::Status DeviceAllocator::ReturnPassedOnce(Bytes enough) {
+  state_.ledger.failures().Absorb(state_.returns.Poll());
+  const absl::StatusOr<Bytes> passed = state_.backing->ReturnFree(enough, std::nullopt);
+  // An era that is under way goes on: a busy program never passes the latest of many.
+  if (!passed.ok() || *passed >= enough || !HaveStreamsPassedLocked()) return passed.status();
+  state_.clocks.End();
+  return state_.backing->ReturnFree(enough - *passed, std::nullopt).status();
+}
+
+bool DeviceAllocator::HaveStreamsPassed() {
+  return WithLock(&DeviceAllocator::HaveStreamsPassedLocked, [](const absl::Status& /*health*/) { return true; });
+}
+
+bool DeviceAllocator::HaveStreamsPassedLocked() { return state_.clocks.HasPassed(state_.clocks.era() - 1); }
+
+bool DeviceAllocator::IsIdle() {
+  return WithLock(&DeviceAllocator::IsIdleLocked, [](const absl::Status& /*health*/) { return false; });
+}
+
+bool DeviceAllocator::IsIdleLocked() {
+  // A device that has nothing to do takes some microseconds to say so.
+  constexpr int kQuestions = 32;
+  if (state_.clocks.HasCapture()) return false;
+  for (int question = 0; question < kQuestions; ++question) {
+    if (HaveStreamsPassedLocked()) return true;
+  }
+  return false;
 }
 
 absl::Status DeviceAllocator::MarkUse() { return WithLock(&DeviceAllocator::MarkUseLocked, &Fail); }
@@ -198,7 +311,7 @@ absl::Status DeviceAllocator::MarkUseLocked() {
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {
-  return WithBothLocks(&DeviceAllocator::GiveBack, &DeviceAllocator::ReturnIdleOnce, enough);
+  return WithBothLocks(&DeviceAllocator::GiveBack<>, &DeviceAllocator::ReturnIdleOnce, enough);
 }
 
 absl::Status DeviceAllocator::ReturnIdleOnce(Bytes enough) {

@@ -6,6 +6,8 @@
 #ifndef FRUGAL_ALLOCATOR_DEVICE_ALLOCATOR_H_
 #define FRUGAL_ALLOCATOR_DEVICE_ALLOCATOR_H_
 
+#include <optional>
+
 #include "absl/base/attributes.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -20,7 +22,9 @@
 #include "allocator/inspection.h"
 #include "allocator/port/check.h"
 #include "allocator/port/device.h"
+#include "allocator/port/pool_id.h"
 #include "allocator/port/units.h"
+#include "allocator/sleep.h"
 
 namespace frugal {
 
@@ -49,6 +53,16 @@ class DeviceAllocator {
   absl::StatusOr<Allocation> Allocate(Bytes requested, Stream stream, void* annotation = nullptr,
                                       Bytes least = Bytes(0), Sample sample = {});
 
+  // The same for a private pool, whose free blocks serve nobody else; its free handles may move to others. `only_free`:
+  // kResourceExhausted if no free block of the pool serves, with nothing said of that.
+  absl::StatusOr<Allocation> AllocateInPool(PoolId pool, Bytes requested, Stream stream, void* annotation = nullptr,
+                                            Bytes least = Bytes(0), Sample sample = {}, bool only_free = false);
+  // A graph may be captured that reads what the pool has in use: that serves nobody else, also when it is free again,
+  // until the pool is released and the host has waited. REQUIRES: the pool is asked for nothing from now on.
+  absl::Status KeepPool(PoolId pool);
+  // Nobody holds the pool any more. What is in use there stays so.
+  absl::Status ReleasePool(PoolId pool);
+
   // Gives back the block that starts at `address`. kNotFound: no block that was handed out starts there.
   // Returns the block's size. The driver cannot make this fail.
   absl::StatusOr<Bytes> Free(Address address);
@@ -61,8 +75,16 @@ class DeviceAllocator {
 
   // Waits for frees that await a stream, and gives free pages back to the device until `enough` of them, or all, have
   // gone. What a stream that is being captured may still use stays. Returns what went. If the driver fails twice, its
-  // error; what has not gone is still held.
-  absl::StatusOr<Bytes> Trim(Bytes enough = kUnlimited);
+  // error; what has not gone is still held. `only`: of that pool alone.
+  absl::StatusOr<Bytes> Trim(Bytes enough = kUnlimited, OnlyPool only = std::nullopt);
+
+  // The same, but waits for nothing: for memory that goes to others. What not all streams have passed stays, and can be
+  // tried for again.
+  absl::StatusOr<Bytes> ReturnPassed(Bytes enough);
+  // Whether all streams had passed, by now, what they were told up to the latest ReturnPassed: then there is no more.
+  bool HaveStreamsPassed();
+  // Whether no stream that is known has anything to do, or is perhaps being captured. Nobody waits.
+  bool IsIdle();
 
   // Remembers where the work of each stream is now. Like ReturnIdle it fails if the driver does so twice.
   absl::Status MarkUse();
@@ -83,19 +105,29 @@ class DeviceAllocator {
   BirthRecord births() { return BirthRecord(state_); }
   AllocatorSettings settings() { return AllocatorSettings(state_); }
   Inspection inspect() const { return Inspection(state_); }
+  Sleep sleep() { return Sleep(state_); }
 
  private:
   // --- What the functions of the same names do once they have the lock.
   absl::StatusOr<Allocation> AllocateLocked(Bytes requested, Stream stream, void* annotation, Bytes least,
                                             Sample sample) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  absl::StatusOr<Allocation> AllocateInPoolLocked(PoolId pool, Bytes requested, Stream stream, void* annotation,
+                                                  Bytes least, Sample sample, bool only_free)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  absl::Status KeepPoolLocked(PoolId pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
+  absl::Status ReleasePoolLocked(PoolId pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::StatusOr<Bytes> FreeLocked(Address address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   // Calls `once`, and if the driver failed a second time for what is left. Returns what went in both.
-  absl::StatusOr<Bytes> GiveBack(absl::Status (DeviceAllocator::*once)(Bytes enough), Bytes enough)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
-  absl::Status TrimOnce(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  template <typename... Only>
+  absl::StatusOr<Bytes> GiveBack(absl::Status (DeviceAllocator::*once)(Bytes enough, Only... only), Bytes enough,
+                                 Only... only) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
+  absl::Status TrimOnce(Bytes enough, OnlyPool only) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
+  absl::Status ReturnPassedOnce(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  bool HaveStreamsPassedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::Status ReturnIdleOnce(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::Status RecordStreamLocked(Address address, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::Status RecordKnownStreamsLocked(Address address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  bool IsIdleLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::Status MarkUseLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::Status KeepInPlaceLocked(Address start, Bytes size, bool keep)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
@@ -103,12 +135,17 @@ class DeviceAllocator {
   // What the functions of the same names do while somebody listens, or once an invariant does not hold.
   absl::StatusOr<Allocation> AllocateWatched(Bytes requested, Stream stream, void* annotation, Bytes least,
                                              Sample sample);
+  // What `allocate` made, if those who listen have heard of it without an exception.
+  template <typename Call>
+  absl::StatusOr<Allocation> Watched(Call&& allocate);
   absl::StatusOr<Bytes> FreeWatched(Address address);
 
   // A free block of at least `size`, taken out of the arena after a miss. Waits until nobody else changes what is
   // mapped, for which it lets go of the lock.
   absl::StatusOr<Block*> TakeOnMiss(Arena& arena, Bytes size, Bytes requested)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  // The rest of a free of a block that `has_more`.
+  void FreeWithMore(Arena& arena, Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   // As RecordStream.
   void AddStream(Block* block, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   // What is returned once an invariant does not hold, `health` being why.

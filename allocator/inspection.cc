@@ -8,28 +8,32 @@
 namespace frugal {
 namespace {
 
-// `births` may be null.
-BlockView ViewOf(const Block& block, const BirthEpochs* births) {
-  const auto state = block.state == BlockState::kAllocated  ? BlockView::State::kAllocated
-                     : block.state == BlockState::kAwaiting ? BlockView::State::kAwaitingStreams
-                                                            : BlockView::State::kFree;
-  if (!block.IsInUse()) return BlockView{block.address, block.size, Bytes(0), state, nullptr};
-  BlockView view{block.address, block.size, block.use.requested, state, block.use.annotation};
-  const bool is_recorded = births != nullptr && block.state == BlockState::kAllocated;
-  if (is_recorded && block.birth != BirthEpochs::kNoCohort) {
-    view.site = births->SiteOf(block.birth);
-    view.epoch = births->EpochOf(block.birth);
-  }
-  return view;
+BlockView::State StateOf(const Block& block) {
+  if (block.IsHandedOut()) return BlockView::State::kAllocated;
+  if (block.state == BlockState::kAwaiting) return BlockView::State::kAwaitingStreams;
+  return block.state == BlockState::kClaimed ? BlockView::State::kSetAside : BlockView::State::kFree;
 }
 
 SegmentView EmptySegment(const Extent& extent, Address start) {
   SegmentView segment;
   segment.address = start;
   segment.stream = extent.arena().clock().stream();
+  segment.pool = extent.arena().pool();
   segment.small = extent.arena().group() == SizeGroup::kSmall;
   segment.mapped = extent.kind() == Extent::Kind::kMovable;
   return segment;
+}
+
+// Those without memory that the block lies in, but one that it shares with the block before.
+Bytes EmptyPagesFrom(const Block& block) {
+  const Extent& extent = *block.extent;
+  if (extent.kind() != Extent::Kind::kMovable) return Bytes(0);
+  int64_t empty = 0;
+  for (int64_t page = PagesCovering(block.address - extent.start()).count();
+       Pages(page).bytes() < block.end() - extent.start(); ++page) {
+    empty += extent.pages().view(page).state == View::State::kLive ? 0 : 1;
+  }
+  return Pages(empty).bytes();
 }
 
 // The runs of mapped blocks of an extent, in the order of addresses.
@@ -45,6 +49,9 @@ void AppendSegments(const Extent& extent, const BirthEpochs* births, std::vector
     segments.back().size += block->size;
     segments.back().blocks.push_back(ViewOf(*block, births));
     if (block->IsFree()) segments.back().unusable += UnusablePart(*block);
+    if (block->state == BlockState::kAsleep || block->state == BlockState::kClaimed) {
+      segments.back().emptied += EmptyPagesFrom(*block);
+    }
   }
 }
 
@@ -59,11 +66,25 @@ const Extent* ExtentWith(const ArenaSet& arenas, Address address) {
 
 }  // namespace
 
-std::vector<SegmentView> Inspection::Snapshot() const {
+BlockView ViewOf(const Block& block, const BirthEpochs* births) {
+  const BlockView::State state = StateOf(block);
+  if (!block.IsInUse()) return BlockView{block.address, block.size, Bytes(0), state, nullptr};
+  BlockView view{block.address, block.size, block.use.requested, state, block.use.annotation};
+  if (births != nullptr && block.IsHandedOut() && block.birth != BirthEpochs::kNoCohort) {
+    view.site = births->SiteOf(block.birth);
+    view.epoch = births->EpochOf(block.birth);
+  }
+  if (block.IsHandedOut()) view.tag = block.tag;
+  view.asleep = block.state == BlockState::kAsleep;
+  return view;
+}
+
+std::vector<SegmentView> Inspection::Snapshot(const OnlyPool& only) const {
   absl::MutexLock lock(&state_.mutex);
   std::vector<SegmentView> segments;
   if (!state_.health.ok()) return segments;
   for (const Arena* arena : state_.arenas.all()) {
+    if (!Includes(only, arena->pool())) continue;
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       AppendSegments(*extent, state_.births.get(), segments);
     }
@@ -77,7 +98,7 @@ std::optional<BlockView> Inspection::FindBlock(Address address) const {
   if (const Block* exact = state_.allocated.Find(address); exact != nullptr) return ViewOf(*exact, state_.births.get());
   const Extent* extent = ExtentWith(state_.arenas, address);
   const Block* block = extent == nullptr ? nullptr : extent->BlockAt(address);
-  if (block == nullptr || block->state != BlockState::kAllocated) return std::nullopt;
+  if (block == nullptr || !block->IsHandedOut()) return std::nullopt;
   return ViewOf(*block, state_.births.get());
 }
 

@@ -11,6 +11,7 @@
 #include "allocator/allocator_state.h"
 #include "allocator/births/allocation_site.h"
 #include "allocator/port/device.h"
+#include "allocator/port/pool_id.h"
 #include "allocator/port/units.h"
 
 namespace frugal {
@@ -20,21 +21,30 @@ struct BlockView {
   Address address;
   Bytes size;
   Bytes requested;
-  enum class State { kFree, kAllocated, kAwaitingStreams } state;
+  // kSetAside: free, and nobody can have it now.
+  enum class State { kFree, kAllocated, kAwaitingStreams, kSetAside } state;
   void* annotation;
   // Of an allocated block that was recorded; see BirthRecord.
   SiteId site = kUnsampled;
   int64_t epoch = -1;
+  // Of an allocated block; see Sleep.
+  uint8_t tag = 0;
+  bool asleep = false;
 };
+
+// `births`: null, or those of the block's allocator.
+BlockView ViewOf(const Block& block, const BirthEpochs* births);
 
 // One run of mapped pages (or one segment of cudaMalloc), with its blocks in the order of addresses.
 struct SegmentView {
   Address address;
   Bytes size;
   Stream stream;
+  PoolId pool;
   bool small;   // holds requests up to kSmallLimit
   bool mapped;  // made of handles that can move; false: a segment of cudaMalloc
   std::vector<BlockView> blocks;
+  Bytes emptied;   // without memory, since blocks are asleep; see Sleep
   Bytes unusable;  // free, but in handles that blocks in use share: see allocator/stitching/unusable.h
 };
 
@@ -43,8 +53,8 @@ class Inspection {
  public:
   explicit Inspection(const AllocatorState& state) : state_(state) {}
 
-  // All segments that are mapped, with their blocks.
-  std::vector<SegmentView> Snapshot() const;
+  // All segments that are mapped, of such pools, with their blocks.
+  std::vector<SegmentView> Snapshot(const OnlyPool& only = std::nullopt) const;
   // The block handed out that contains `address`.
   std::optional<BlockView> FindBlock(Address address) const;
   // The segment that contains `address`, without its blocks.

@@ -25,6 +25,10 @@ OutOfMemoryReport LastOutOfMemory() { return ThreadsOutOfMemory(); }
 
 absl::Status MissLadder::MakeRoom(Miss& miss) {
   miss.remedies = Remedies();
+  if (parts_.reclaimer != nullptr && parts_.reclaimer->HasReleased()) [[unlikely]] {
+    static_cast<void>(lock_.DuringForeignCall([&] { return parts_.reclaimer->GiveBackReleased(); }));
+    if (HasRoom(miss)) return absl::OkStatus();
+  }
   absl::Status status = parts_.backing.Extend(miss.arena, miss.size, WaitPolicy::kPassed);
   if (absl::IsResourceExhausted(status)) status = MakeRoomBehindStreamWaits(miss);
   if (absl::IsResourceExhausted(status) && parts_.memory_limit.reserve() > Bytes(0)) {
@@ -34,6 +38,7 @@ absl::Status MissLadder::MakeRoom(Miss& miss) {
   ++parts_.ledger.statistics().num_alloc_retries;
   status = MakeRoomByReclaiming(miss);
   if (absl::IsResourceExhausted(status)) status = MakeRoomBehindHostWaits(miss);
+  if (absl::IsResourceExhausted(status)) status = MakeRoomOfNeighbours(miss);
   return status;
 }
 
@@ -70,11 +75,31 @@ absl::Status MissLadder::MakeRoomByReclaiming(Miss& miss) {
 absl::Status MissLadder::MakeRoomBehindHostWaits(Miss& miss) {
   const Bytes awaiting = parts_.returns.Awaiting();
   // Free memory that other streams have yet to pass was to be had behind waits of this one.
-  if (parts_.returns.awaits() || parts_.clocks.NeedsHost())
+  if (parts_.returns.awaits() || parts_.returns.awaits_host() || parts_.clocks.NeedsHost())
     parts_.ledger.failures().Absorb(parts_.returns.WaitForAllWork());
   miss.remedies.host_waits = awaiting - parts_.returns.Awaiting();
   if (HasRoom(miss)) return absl::OkStatus();
   return parts_.backing.Extend(miss.arena, miss.size, WaitPolicy::kWithHostWaits);
+}
+
+absl::Status MissLadder::MakeRoomOfNeighbours(Miss& miss) {
+  absl::Status status = absl::ResourceExhaustedError("neighbours gave back too little");
+  if (parts_.reclaimer == nullptr || !FitsAlone(miss)) return status;
+  const Bytes free = FreeAnywhere();
+  // Also what this allocator has free, since that may be in pieces that cannot be joined.
+  const Bytes wanted = RoundUp(miss.size, kPageSize);
+  if (!lock_.DuringForeignCall([&] { return parts_.reclaimer->AskNeighbours(wanted); })) return status;
+  if (HasRoom(miss)) return absl::OkStatus();
+  status = parts_.backing.Extend(miss.arena, miss.size, WaitPolicy::kWithHostWaits);
+  if (absl::IsResourceExhausted(status)) miss.remedies.neighbours = std::max(FreeAnywhere() - free, Bytes(0));
+  return status;
+}
+
+bool MissLadder::FitsAlone(const Miss& miss) {
+  const Statistics& statistics = parts_.ledger.statistics();
+  const Bytes active(statistics.active_bytes()[SizeGroup::kAll].current);
+  const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
+  return miss.size <= std::min(DeviceMemory().total - active, parts_.memory_limit.shared().left() + reserved - active);
 }
 
 void MissLadder::NoteOutOfMemory(const Miss& miss, const absl::Status& failure) {

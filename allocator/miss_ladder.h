@@ -3,6 +3,8 @@
 #ifndef FRUGAL_ALLOCATOR_MISS_LADDER_H_
 #define FRUGAL_ALLOCATOR_MISS_LADDER_H_
 
+#include <optional>
+
 #include "absl/status/status.h"
 #include "allocator/backing/backing.h"
 #include "allocator/backing/memory_limit.h"
@@ -25,6 +27,8 @@ struct Remedies {
   Bytes caches;        // see Reclaimer::ReleaseCaches
   Bytes garbage;       // see Reclaimer::CollectGarbage
   Bytes host_waits;    // blocks of other streams, after the program had waited for them
+  // See Reclaimer::AskNeighbours; nullopt: nobody was asked.
+  std::optional<Bytes> neighbours;
 };
 
 // A request that no free block serves.
@@ -83,6 +87,9 @@ class MissLadder {
   absl::Status MakeRoomBehindStreamWaits(Miss& miss);
   absl::Status MakeRoomByReclaiming(Miss& miss);
   absl::Status MakeRoomBehindHostWaits(Miss& miss);
+  absl::Status MakeRoomOfNeighbours(Miss& miss);
+  // Whether the request would fit if nobody but this allocator held memory of the device.
+  bool FitsAlone(const Miss& miss);
 
   // For reports alone: a device that cannot be asked counts as having nothing.
   MemoryInfo DeviceMemory();

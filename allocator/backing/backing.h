@@ -6,12 +6,16 @@
 #ifndef FRUGAL_ALLOCATOR_BACKING_BACKING_H_
 #define FRUGAL_ALLOCATOR_BACKING_BACKING_H_
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "allocator/blocks/arena.h"
 #include "allocator/blocks/use_marks.h"
 #include "allocator/port/driver_costs.h"
 #include "allocator/port/policy_options.h"
+#include "allocator/port/pool_id.h"
 #include "allocator/port/units.h"
 
 namespace frugal {
@@ -40,11 +44,11 @@ class Backing {
   // again. Asks nobody.
   virtual void SendGuestsHome(Extent& /*extent*/, Address /*start*/, Address /*end*/) {}
 
-  // Gives free memory that is whole pages or segments back to the device until `enough` of it, or all, has gone, but
-  // for what a stream has not passed. Returns what went.
-  virtual absl::StatusOr<Bytes> ReturnFree(Bytes enough) = 0;
-  // The same with what is idle by `marks`. The host waits only for streams that the program may have destroyed, or that
-  // fail.
+  // Gives free memory of such pools that is whole pages or segments back to the device until `enough` of it, or all,
+  // has gone, but for what a stream has not passed. Returns what went.
+  virtual absl::StatusOr<Bytes> ReturnFree(Bytes enough, const OnlyPool& only) = 0;
+  // The same with what is idle by `marks`, of all pools. The host waits only for streams that the program may have
+  // destroyed, or that fail.
   virtual absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) = 0;
 
   // See AllocatorSettings and DeviceAllocator. What cannot move needs none of these.
@@ -54,6 +58,14 @@ class Backing {
   // The most that was in use, of which the statistics are about to forget.
   virtual void KeepPeak(Bytes /*most_in_use*/) {}
   virtual absl::Status KeepInPlace(Address /*start*/, Bytes /*size*/, bool /*keep*/) { return absl::OkStatus(); }
+
+  // See Sleep. The pages, of handles that nothing but sleeping and claimed blocks lie in, give theirs to the device.
+  // `emptied`: what went, from the start of each run on. An error ends it.
+  virtual absl::Status Empty(absl::Span<const PageRun> /*runs*/, std::vector<PageRun>& /*emptied*/) {
+    return absl::OkStatus();
+  }
+  // All of these pages, which have no memory, get new one, or none does. kResourceExhausted: there is not so much.
+  virtual absl::Status Refill(absl::Span<const PageRun> /*runs*/) { return absl::OkStatus(); }
 
   // Physical memory, whether blocks can be had from it or not.
   virtual Bytes held() const = 0;

@@ -20,16 +20,10 @@ bool Reaches(const PageRun& run, const PageRun& next) {
   return run.extent == next.extent && run.first <= next.first && next.first <= run.end();
 }
 
-// The pages that [start, end), addresses of the extent, lies in.
-PageRun PagesOf(Extent& extent, Address start, Address end) {
-  const int64_t first = (start - extent.start()).count() / kPageSize.count();
-  return {&extent, first, PagesCovering(end - extent.start()).count() - first};
-}
-
 // The handles that [start, end) of the free block is part of, as far as they lie in the block whole.
 PageRun WholeHandlesAround(const Block& block, Address start, Address end) {
   Extent& extent = *block.extent;
-  const PageRun pages = PagesOf(extent, start, end);
+  const PageRun pages = extent.PagesOf(start, end);
   // A handle of several pages may have waited for these bytes alone.
   const PageRef first = StartOfView({&extent, pages.first});
   const PageRef last = StartOfView({&extent, pages.end() - 1});
@@ -58,7 +52,7 @@ bool GuestReturns::BecameFree(Block* block, Address start, Address end) {
   Extent& extent = *block->extent;
   for (const Block* beside : {block->previous, block->next}) {
     // It may be free again without becoming free, and with it a handle that is only half of it here.
-    if (beside != nullptr && beside->state == BlockState::kClaimed) Await(PagesOf(extent, start, end));
+    if (beside != nullptr && beside->state == BlockState::kClaimed) Await(extent.PagesOf(start, end));
   }
   const Stream host = extent.arena().clock().stream();
   std::vector<PageRun> homes;
@@ -75,7 +69,7 @@ bool GuestReturns::BecameFree(Block* block, Address start, Address end) {
 void GuestReturns::SendPassed(Extent& extent, Address start, Address end) {
   const StreamClock& host = extent.arena().clock();
   std::vector<PageRun> homes;
-  ForEachBlockIn(PagesOf(extent, start, end), [&](Block* block, Address from, Address to) {
+  ForEachBlockIn(extent.PagesOf(start, end), [&](Block* block, Address from, Address to) {
     if (!block->IsFree() || !host.IsPassed(host.Expand(block->last_use))) return;
     Send({block, WholeHandlesAround(*block, from, to)}, homes, [](const Block&, const Handle&) { return true; });
   });
@@ -103,7 +97,7 @@ void GuestReturns::Recall(Attempt& attempt) {
   for (const auto& [address, run] : std::exchange(waiting_, {})) {
     ForEachBlockIn(run, [&](Block* block, Address start, Address end) {
       // It may be free again without becoming free.
-      if (block->state == BlockState::kClaimed) Await(PagesOf(*block->extent, start, end));
+      if (block->state == BlockState::kClaimed) Await(block->extent->PagesOf(start, end));
       if (block->IsFree()) Send({block, WholeHandlesAround(*block, start, end)}, homes, goes);
     });
   }

@@ -14,10 +14,11 @@ namespace frugal {
 namespace {
 
 // Addresses cost nothing but table entries, and the more there are the longer a frontier can advance before holes
-// have to be refilled, which needs an unmap each. Small blocks never need much.
-Bytes ExtentSize(SizeGroup group, Bytes device_total, Bytes request) {
-  const Bytes usual = group == SizeGroup::kSmall ? Bytes(device_total.count() / 2) : device_total * 2;
-  return RoundUp(std::max(usual, request), kPageSize);
+// have to be refilled, which needs an unmap each. Small blocks never need much, and there may be many pools.
+Bytes ExtentSize(const Arena& arena, Bytes device_total, Bytes request) {
+  const Bytes usual = arena.group() == SizeGroup::kSmall ? Bytes(device_total.count() / 2) : device_total * 2;
+  const Bytes part = arena.pool().is_default() ? usual : Bytes(usual.count() / 8);
+  return RoundUp(std::max(part, request), kPageSize);
 }
 
 // REQUIRES: the extent contains [start, end).
@@ -154,7 +155,7 @@ absl::Status MovableBacking::PlanInPlace(Attempt& attempt) {
   status = Allow(attempt);
   if (absl::IsResourceExhausted(status) && attempt.wait_policy == WaitPolicy::kWithHostWaits) {
     // As with PyTorch's own allocator: what is free elsewhere goes back to the device before memory is out.
-    status = returns_.ReturnFree(attempt.plan.to_create.bytes()).status();
+    status = returns_.ReturnFree(attempt.plan.to_create.bytes(), std::nullopt).status();
     if (!status.ok()) return status;
     attempt.device = memory_limit_.Ask();
     // Pages beside the place may be among those that went.
@@ -202,7 +203,7 @@ absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
   const absl::StatusOr<Bytes> total = memory_limit_.DeviceTotal();
   if (!total.ok()) return total.status();
   const Bytes least = RoundUp(size, kPageSize);
-  Bytes reserved = ExtentSize(arena.group(), *total, size);
+  Bytes reserved = ExtentSize(arena, *total, size);
   const auto reserve = [&] { return lock_.DuringDriverCall([&] { return device_.Reserve(reserved); }); };
   absl::StatusOr<Address> start = reserve();
   // Addresses can run out long before memory does: a range is twice the device, and each stream has up to five.
@@ -270,11 +271,11 @@ absl::Status MovableBacking::Commit(Attempt& attempt) {
 }
 
 absl::Status MovableBacking::MakeTarget(Attempt& attempt) {
-  absl::StatusOr<std::vector<Handle*>> created = Create(attempt);
-  if (!created.ok()) return created.status();
-  absl::Status status = MapTarget(attempt.plan);
+  std::vector<Handle*> created;
+  absl::Status status = Create(attempt.plan.pieces, attempt.arena.group(), attempt.plan.promised, created);
+  if (status.ok()) status = MapTarget(attempt.plan);
   if (status.ok()) return status;
-  for (Handle* handle : *created) status.Update(handles_.Release(handle));
+  for (Handle* handle : created) status.Update(handles_.Release(handle));
   return status;
 }
 
@@ -298,20 +299,16 @@ absl::Status MovableBacking::OrderAfter(absl::Span<const Attempt::LastUse> last_
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Handle*>> MovableBacking::Create(Attempt& attempt) {
-  std::vector<Handle*> created;
-  for (Piece& piece : attempt.plan.pieces) {
+absl::Status MovableBacking::Create(std::vector<Piece>& pieces, SizeGroup group, Reservation& promised,
+                                    std::vector<Handle*>& created) {
+  for (Piece& piece : pieces) {
     if (piece.handle != nullptr) continue;
-    absl::StatusOr<Handle*> handle = handles_.Create(piece.pages, attempt.arena.group(), attempt.plan.promised);
-    if (!handle.ok()) {
-      absl::Status status = handle.status();
-      for (Handle* made : created) status.Update(handles_.Release(made));
-      return status;
-    }
+    absl::StatusOr<Handle*> handle = handles_.Create(piece.pages, group, promised);
+    if (!handle.ok()) return handle.status();
     piece.handle = *handle;
     created.push_back(*handle);
   }
-  return created;
+  return absl::OkStatus();
 }
 
 absl::Status MovableBacking::MapTarget(const StitchPlan& plan) {

@@ -51,7 +51,9 @@ class MovableBacking : public Backing {
   absl::Status Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) override;
   bool BecameFree(Block* block, Address start, Address end) override { return guests_.BecameFree(block, start, end); }
   void SendGuestsHome(Extent& extent, Address start, Address end) override { guests_.SendPassed(extent, start, end); }
-  absl::StatusOr<Bytes> ReturnFree(Bytes enough) override { return returns_.ReturnFree(enough); }
+  absl::StatusOr<Bytes> ReturnFree(Bytes enough, const OnlyPool& only) override {
+    return returns_.ReturnFree(enough, only);
+  }
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override {
     return returns_.ReturnIdle(enough, marks);
   }
@@ -60,6 +62,8 @@ class MovableBacking : public Backing {
   void SetOptions(const PolicyOptions& options) override { options_ = options; }
   void KeepPeak(Bytes most_in_use) override { most_in_use_ = std::max(most_in_use_, most_in_use); }
   absl::Status KeepInPlace(Address start, Bytes size, bool keep) override;
+  absl::Status Empty(absl::Span<const PageRun> runs, std::vector<PageRun>& emptied) override;
+  absl::Status Refill(absl::Span<const PageRun> runs) override;
   Bytes held() const override { return handles_.held().bytes(); }
   void CheckInvariants() const override;
 
@@ -108,8 +112,11 @@ class MovableBacking : public Backing {
   // The arena's stream waits for those that have not passed; the host does if the stream cannot and the wait policy
   // allows it.
   absl::Status OrderAfter(absl::Span<const Attempt::LastUse> last_uses, const Attempt& attempt);
-  // The handles that the plan lacks.
-  absl::StatusOr<std::vector<Handle*>> Create(Attempt& attempt);
+  // The handles that are lacking, each entered in `created`, too.
+  absl::Status Create(std::vector<Piece>& pieces, SizeGroup group, Reservation& promised,
+                      std::vector<Handle*>& created);
+  // The pieces are mapped in the run, and stay there.
+  void EnterRefilled(absl::Span<const Piece> pieces, PageRun run);
   // Maps the handles that cannot be seen at their pages of the target already.
   absl::Status MapTarget(const StitchPlan& plan);
   // Makes the pages free of views left behind, then maps the pieces there, side by side, and opens them for access.

@@ -19,16 +19,17 @@ void TakeEnd(PageRun& run, Bytes wanted) {
 
 }  // namespace
 
-absl::StatusOr<Bytes> PageReturns::ReturnFree(Bytes enough) {
+absl::StatusOr<Bytes> PageReturns::ReturnFree(Bytes enough, const OnlyPool& only) {
   const StreamClocks::Era era = clocks_.era() - 1;
   StreamQuestions questions(clocks_, ledger_);
   const auto goes = [&](const Block& block) {
+    if (!Includes(only, OwnerPool(block))) return false;
     StreamClock& clock = block.extent->arena().clock();
     return questions.HaveLeft(era, clock, clock.Expand(block.last_use));
   };
   return Return(questions.Choose([&] {
     Leaving leaving;
-    ChooseSpares(enough, questions, leaving);
+    if (Includes(only, PoolId())) ChooseSpares(enough, questions, leaving);
     ChoosePages(enough, goes, questions, leaving);
     return leaving;
   }));
@@ -173,6 +174,23 @@ absl::Status PageReturns::UnmapHandles(const Block& claimed, std::vector<Handle*
     unmapped.push_back(handle);
   }
   return absl::OkStatus();
+}
+
+int64_t PageReturns::TakeAway(PageRun run, absl::Status& status) {
+  int64_t page = run.first;
+  while (page < run.end()) {
+    Handle* const handle = run.extent->pages().view(page).handle;
+    FRUGAL_CHECK(handle != nullptr);
+    const absl::StatusOr<bool> unseen = UnmapStaleViews(*handle);
+    status = unseen.status();
+    if (status.ok() && !*unseen) status = absl::UnavailableError("a stream is being captured");
+    if (status.ok()) status = handles_.UnmapRun(RunOf(*handle, handle->place));
+    if (!status.ok()) break;
+    page += handle->pages;
+    // One that the device does not take is a spare, which the next miss uses.
+    ledger_.failures().Absorb(handles_.Release(handle));
+  }
+  return page - run.first;
 }
 
 absl::StatusOr<bool> PageReturns::UnmapStaleViews(Handle& handle) {

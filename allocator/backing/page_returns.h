@@ -13,6 +13,7 @@
 #include "allocator/blocks/stream_clocks.h"
 #include "allocator/blocks/stream_questions.h"
 #include "allocator/blocks/use_marks.h"
+#include "allocator/port/pool_id.h"
 #include "allocator/port/units.h"
 #include "allocator/stitching/handle_table.h"
 #include "allocator/stitching/offers.h"
@@ -30,11 +31,15 @@ class PageReturns {
   // See Backing. The first gives what all streams have passed since the latest era ended. The second waits for streams
   // that the program may have destroyed, and for those that fail, while no other has anything to do: a stream that may
   // be busy for ever is not waited for. On an error what has gone has gone.
-  absl::StatusOr<Bytes> ReturnFree(Bytes enough);
+  absl::StatusOr<Bytes> ReturnFree(Bytes enough, const OnlyPool& only);
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks);
 
   // Handles without a place, of which nobody sees anything any more.
   absl::StatusOr<Bytes> ReturnSpares();
+
+  // The handles of a run that none of the caller's blocks needs there, whole ones, go to the device, with all that they
+  // can be seen at; returns how many pages went, from the first on. On an error the others are where they were.
+  int64_t TakeAway(PageRun run, absl::Status& status);
 
   // Whether all work that could use the stale view at the page is done, so that it may be unmapped.
   static bool HasLeft(PageRef page, StreamQuestions& questions) {

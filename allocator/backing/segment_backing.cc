@@ -41,7 +41,7 @@ absl::Status SegmentBacking::Extend(Arena& arena, Bytes size, WaitPolicy wait_po
   absl::Status status = AddSegment(arena, size);
   if (!absl::IsResourceExhausted(status) || wait_policy != WaitPolicy::kWithHostWaits) return status;
   WaitForFreeSegments();
-  absl::StatusOr<Bytes> returned = ReturnFree(kUnlimited);
+  absl::StatusOr<Bytes> returned = ReturnFree(kUnlimited, std::nullopt);
   if (!returned.ok()) return returned.status();
   return *returned > Bytes(0) ? AddSegment(arena, size) : status;
 }
@@ -73,10 +73,11 @@ void SegmentBacking::WaitForFreeSegments() {
   }
 }
 
-absl::StatusOr<Bytes> SegmentBacking::ReturnFree(Bytes enough) {
+absl::StatusOr<Bytes> SegmentBacking::ReturnFree(Bytes enough, const OnlyPool& only) {
   // As with views, all known streams are asked: a program may have forgotten to say that one uses the memory.
   const StreamClocks::Era era = clocks_.era() - 1;
-  return ReturnSegments(enough, [era](const Block& block, StreamQuestions& questions) {
+  return ReturnSegments(enough, [era, &only](const Block& block, StreamQuestions& questions) {
+    if (!Includes(only, OwnerPool(block))) return false;
     StreamClock& clock = block.extent->arena().clock();
     return questions.HaveLeft(era, clock, clock.Expand(block.last_use));
   });

@@ -37,7 +37,7 @@ class SegmentBacking : public Backing {
 
   // Segments cannot move, so stream waits gain nothing here; kWithHostWaits gives back all free segments first.
   absl::Status Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) override;
-  absl::StatusOr<Bytes> ReturnFree(Bytes enough) override;
+  absl::StatusOr<Bytes> ReturnFree(Bytes enough, const OnlyPool& only) override;
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override;
   Bytes held() const override { return held_; }
   void CheckInvariants() const override;

@@ -1,6 +1,7 @@
 #include "allocator/births/birth_epochs.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -63,37 +64,32 @@ void BirthEpochs::BeginCohort(size_t kind) {
   cohorts_[newest_[kind]] = Cohort{kind, epoch_, Bytes(0), 0};
 }
 
-std::vector<EpochBoundary> BirthEpochs::TakeBoundaries() const {
-  std::vector<EpochBoundary> taken(newest_.size());
-  for (size_t kind = 0; kind < taken.size(); ++kind) {
-    taken[kind].epoch = epoch_;
-    if (kind < boundaries_.size() && !boundaries_[kind].empty()) taken[kind].let_go = boundaries_[kind].back().older;
-  }
-  for (const Cohort& cohort : cohorts_) {
-    if (cohort.blocks == 0) continue;
-    EpochBoundary& boundary = taken[cohort.kind];
-    boundary.live += cohort.live;
-    boundary.blocks += cohort.blocks;
-    if (cohort.epoch == epoch_) continue;
-    boundary.older += cohort.live;
-    if (cohort.epoch < epoch_ - 1) boundary.let_go -= cohort.live;
-    if (cohort.epoch < kWarmUpEpochs) continue;
-    boundary.survivors += cohort.live;
-    boundary.surviving_blocks += cohort.blocks;
-    boundary.survivor_epochs |= EpochBit(epoch_ - cohort.epoch);
-  }
-  return taken;
+void BirthEpochs::AddTo(EpochBoundary& boundary, const Cohort& cohort) const {
+  boundary.live += cohort.live;
+  boundary.blocks += cohort.blocks;
+  if (cohort.epoch == epoch_) return;
+  boundary.older += cohort.live;
+  if (cohort.epoch < epoch_ - 1) boundary.let_go -= cohort.live;
+  if (cohort.epoch < kWarmUpEpochs) return;
+  boundary.survivors += cohort.live;
+  boundary.surviving_blocks += cohort.blocks;
+  boundary.survivor_epochs |= EpochBit(epoch_ - cohort.epoch);
 }
 
 void BirthEpochs::EndEpoch() {
-  const std::vector<EpochBoundary> ended = TakeBoundaries();
-  boundaries_.resize(ended.size());
-  for (size_t kind = 0; kind < ended.size(); ++kind) {
-    std::vector<EpochBoundary>& boundaries = boundaries_[kind];
-    if (ended[kind].blocks > 0 || !boundaries.empty()) boundaries.push_back(ended[kind]);
+  for (auto& [kind, boundaries] : boundaries_) {
+    const Bytes older = boundaries.back().older;
+    boundaries.emplace_back().let_go = older;
     if (boundaries.size() > kKeptBoundaries) boundaries.erase(boundaries.begin());
-    if (IsLongGone(boundaries)) boundaries.clear();
   }
+  for (const Cohort& cohort : cohorts_) {
+    if (cohort.blocks == 0) continue;
+    std::vector<EpochBoundary>& boundaries = boundaries_[cohort.kind];
+    if (boundaries.empty()) boundaries.emplace_back();
+    AddTo(boundaries.back(), cohort);
+  }
+  for (auto& [kind, boundaries] : boundaries_) boundaries.back().epoch = epoch_;
+  std::erase_if(boundaries_, [](const auto& of_kind) { return IsLongGone(of_kind.second); });
   unused_.clear();
   for (uint32_t number = kNoCohort + 1; number < cohorts_.size(); ++number) {
     if (cohorts_[number].blocks == 0) unused_.push_back(number);
@@ -110,13 +106,12 @@ void BirthEpochs::CollapseEpochs() {
 
 void BirthEpochs::HalveEpochs() {
   for (Cohort& cohort : cohorts_) cohort.epoch /= 2;
-  std::vector<Bytes> older(boundaries_.size());
+  std::map<size_t, Bytes> older;
   const int64_t last = epoch_ / 2 - 1;
   for (const Cohort& cohort : cohorts_) {
-    if (cohort.blocks > 0 && cohort.kind < older.size() && cohort.epoch < last) older[cohort.kind] += cohort.live;
+    if (cohort.blocks > 0 && cohort.epoch < last) older[cohort.kind] += cohort.live;
   }
-  for (size_t kind = 0; kind < boundaries_.size(); ++kind) {
-    std::vector<EpochBoundary>& boundaries = boundaries_[kind];
+  for (auto& [kind, boundaries] : boundaries_) {
     Bytes let_go;
     std::vector<EpochBoundary> halved;
     for (EpochBoundary& boundary : boundaries) {
@@ -128,14 +123,13 @@ void BirthEpochs::HalveEpochs() {
     if (!halved.empty()) halved.back().older = older[kind];
     boundaries = std::move(halved);
   }
+  std::erase_if(boundaries_, [](const auto& of_kind) { return of_kind.second.empty(); });
   epoch_ /= 2;
 }
 
 std::vector<SiteHistory> BirthEpochs::Histories() const {
   std::vector<SiteHistory> histories;
-  for (size_t kind = 0; kind < boundaries_.size(); ++kind) {
-    const std::vector<EpochBoundary>& boundaries = boundaries_[kind];
-    if (boundaries.empty()) continue;
+  for (const auto& [kind, boundaries] : boundaries_) {
     histories.push_back({SiteOfKind(kind), Bytes(int64_t{1} << (kind % kSizeClasses)), boundaries});
   }
   return histories;

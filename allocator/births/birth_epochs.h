@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -144,15 +145,16 @@ class BirthEpochs {
   void CountEstimate(Cohort& cohort, Bytes size, int64_t blocks);
   void BeginCohort(size_t kind);
   void NotePeak();
-  // What is alive now, by kind.
-  std::vector<EpochBoundary> TakeBoundaries() const;
+  // `boundary` is at the end of this epoch.
+  void AddTo(EpochBoundary& boundary, const Cohort& cohort) const;
 
   int64_t epoch_ = 0;
   Bytes live_;
-  std::vector<Cohort> cohorts_;                         // the first stands for none
-  std::vector<uint32_t> unused_;                        // cohorts
-  std::vector<uint32_t> newest_;                        // by kind: the cohort of this epoch
-  std::vector<std::vector<EpochBoundary>> boundaries_;  // by kind, the oldest first
+  std::vector<Cohort> cohorts_;   // the first stands for none
+  std::vector<uint32_t> unused_;  // cohorts
+  std::vector<uint32_t> newest_;  // by kind: the cohort of this epoch
+  // By kind, the oldest first; only of kinds that have some, of which there are far fewer than kinds.
+  std::map<size_t, std::vector<EpochBoundary>> boundaries_;
   Bytes highest_;
   Bytes peak_base_;
   Bytes next_peak_;

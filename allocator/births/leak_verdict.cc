@@ -30,6 +30,10 @@ constexpr double kFillingPart = 0.6;
 constexpr double kFillingConfidence = 0.8;
 // Of what the earlier half of the later epochs has added, what their later half adds at least where nothing fills up.
 constexpr double kSteadyPart = 0.95;
+// As above, that the more goes the more there is; and so many times as much as is held may still come until as much
+// goes.
+constexpr double kRestConfidence = 0.7;
+constexpr double kRestWithin = 3;
 // So many epochs, as part of what the trend says of them, must still show the growth: a pool may just have been filled.
 constexpr size_t kLatestEpochs = 3;
 constexpr double kLatestPart = 0.25;
@@ -111,6 +115,22 @@ bool GoesOn(absl::Span<const double> live, const Trend& trend) {
   return more >= kLatestPart * trend.per_step * static_cast<double>(kLatestEpochs * kLatestEpochs);
 }
 
+// The more it holds, the more of it goes, and where as much goes as comes is not far away: a cache that evicts as it
+// fills. A buffer that has become full lets as much go from then on as ever.
+bool ComesToRest(absl::Span<const EpochBoundary> boundaries, const Trend& trend) {
+  boundaries.remove_prefix(1);
+  while (boundaries.size() > 2 && boundaries[1].let_go == Bytes(0)) boundaries.remove_prefix(1);
+  std::vector<double> older;
+  std::vector<double> let_go;
+  for (size_t i = 1; i < boundaries.size(); ++i) {
+    older.push_back(static_cast<double>(boundaries[i - 1].older.count()));
+    let_go.push_back(static_cast<double>(boundaries[i].let_go.count()));
+  }
+  if (RankConfidence(let_go) < kRestConfidence) return false;
+  const double more = static_cast<double>(boundaries.back().live.count()) * kRestWithin;
+  return trend.per_step * MedianSlope(older) < more * MedianSlope(let_go);
+}
+
 bool IsReplacement(absl::Span<const EpochBoundary> boundaries, const Trend& trend) {
   Bytes let_go;
   for (const EpochBoundary& boundary : boundaries.subspan(1)) let_go += boundary.let_go;
@@ -130,7 +150,8 @@ LeakFinding JudgeSite(absl::Span<const EpochBoundary> boundaries) {
   const std::vector<double> live = LiveOf(recent);
   const Trend trend = TrendOf(live);
   if (trend.per_step <= 0 || trend.confidence < kTrendConfidence) return {};
-  if (!GoesOn(live, trend) || IsReplacement(recent, trend) || IsFillingUp(LiveOf(boundaries))) return {};
+  if (!GoesOn(live, trend) || IsReplacement(recent, trend)) return {};
+  if (IsFillingUp(LiveOf(boundaries)) || ComesToRest(boundaries, trend)) return {};
   const bool sure = boundaries.back().surviving_epochs() >= kLeakEpochs;
   return {sure ? LeakVerdict::kLeak : LeakVerdict::kSuspect, trend.per_step, trend.confidence, recent.size()};
 }

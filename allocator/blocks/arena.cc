@@ -8,6 +8,17 @@ namespace frugal {
 
 Stream OwnerStream(const Block& block) { return block.extent->arena().clock().stream(); }
 
+PoolId OwnerPool(const Block& block) { return block.extent->arena().pool(); }
+
+bool Arena::IsInUse() const {
+  for (const std::unique_ptr<Extent>& extent : extents_) {
+    for (const Block* block = extent->first_block(); block != nullptr; block = block->next) {
+      if (block->IsMapped() && !block->IsFree()) return true;
+    }
+  }
+  return false;
+}
+
 Block* Arena::Take(Bytes size) {
   Block* block = free_.BestFit(size);
   if (block == nullptr) return nullptr;
@@ -98,18 +109,24 @@ Block* Arena::ClaimPart(Block* whole, Address start, Bytes size) {
   return claimed;
 }
 
-void Arena::Unclaim(Block* claimed) {
+Block* Arena::Unclaim(Block* claimed) {
   claimed->Apply(BlockStep::kUnclaim);
   // Those beside it may have become free meanwhile, after later uses.
   for (const Block* beside : {claimed->previous, claimed->next}) {
     if (beside == nullptr || !beside->IsFree()) continue;
     if (clock_.Expand(beside->last_use) > clock_.Expand(claimed->last_use)) claimed->last_use = beside->last_use;
   }
-  EnterFreeMerged(claimed);
+  return EnterFreeMerged(claimed);
 }
 
 void Arena::Vacate(Block* claimed) {
-  MappingChanged(MemoryEvent::Kind::kUnmap, claimed->address, claimed->size, RunsChange(*claimed, -1));
+  Emptied({claimed->extent, (claimed->address - claimed->extent->start()).count() / kPageSize.count(),
+           claimed->size.count() / kPageSize.count()});
+  BecomeHole(claimed);
+}
+
+void Arena::BecomeHole(Block* claimed) {
+  ledger_.RunsChanged(group_, RunsChange(*claimed, -1));
   claimed->Apply(BlockStep::kUnclaim);
   claimed->Apply(BlockStep::kVacate);
   // They have a neighbour less.

@@ -1,4 +1,4 @@
-// The blocks of one stream and one size class: where they lie, which are free, where the holes are.
+// The blocks of one stream, size class and pool: where they lie, which are free, where the holes are.
 
 #ifndef FRUGAL_ALLOCATOR_BLOCKS_ARENA_H_
 #define FRUGAL_ALLOCATOR_BLOCKS_ARENA_H_
@@ -18,6 +18,7 @@
 #include "allocator/blocks/stream_clock.h"
 #include "allocator/port/device.h"
 #include "allocator/port/observer.h"
+#include "allocator/port/pool_id.h"
 #include "allocator/port/units.h"
 
 namespace frugal {
@@ -35,6 +36,11 @@ class Arena {
   SizeClass size_class() const { return size_class_; }
   // As the statistics count.
   SizeGroup group() const { return group_; }
+  PoolId pool() const { return pool_; }
+  // REQUIRES: nothing is in use.
+  void BelongTo(PoolId pool) { pool_ = pool; }
+  // Whether a block is handed out, awaiting or set aside.
+  bool IsInUse() const;
   const FreeIndex& free_blocks() const { return free_; }
   const absl::btree_map<Address, Block*>& holes() const { return holes_; }
   const std::vector<std::unique_ptr<Extent>>& extents() const { return extents_; }
@@ -63,8 +69,16 @@ class Arena {
   // of just that, which stays the same block as long as it is claimed.
   Block* Claim(Block* whole) { return ClaimPart(whole, whole->address, whole->size); }
   Block* Claim(Block* whole, PageRun run) { return ClaimPart(whole, run.address(), run.size()); }
-  // A claimed block is free again, used last when it was before.
-  void Unclaim(Block* claimed);
+  // Whole grains of one.
+  Block* Claim(Block* whole, Address start, Address end) { return ClaimPart(whole, start, end - start); }
+  // A claimed block is free again, used last when it was before. Returns the free block that it is part of.
+  Block* Unclaim(Block* claimed);
+
+  // For Sleep. The memory of these pages, in blocks that are asleep or claimed, has gone to the device, or is back.
+  void Emptied(PageRun run) { MappingChanged(MemoryEvent::Kind::kUnmap, run.address(), run.size(), 0); }
+  void Refilled(PageRun run) { MappingChanged(MemoryEvent::Kind::kMap, run.address(), run.size(), 0); }
+  // A claimed block is a hole: its pages, whole ones, were emptied.
+  void BecomeHole(Block* claimed);
 
   void CheckInvariants() const;
 
@@ -87,12 +101,13 @@ class Arena {
   // By how much filling (sign +1) or vacating (-1) this block changes the number of mapped runs.
   static int RunsChange(const Block& block, int sign);
   void MappingChanged(MemoryEvent::Kind kind, Address start, Bytes size, int runs) {
-    ledger_.MappingChanged({kind, start, size, size, clock_.stream(), nullptr}, group_, runs);
+    ledger_.MappingChanged({kind, start, size, size, clock_.stream(), nullptr, nullptr, pool_}, group_, runs);
   }
 
   StreamClock& clock_;
   const SizeClass size_class_;
   const SizeGroup group_;
+  PoolId pool_;
   BlockFactory& blocks_;
   Ledger& ledger_;
   std::vector<std::unique_ptr<Extent>> extents_;

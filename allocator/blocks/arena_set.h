@@ -1,4 +1,4 @@
-// All arenas of a device: one for each stream and size class that was asked for.
+// All arenas of a device: one for each stream, size class and private pool that was asked for.
 
 #ifndef FRUGAL_ALLOCATOR_BLOCKS_ARENA_SET_H_
 #define FRUGAL_ALLOCATOR_BLOCKS_ARENA_SET_H_
@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,10 +17,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "allocator/blocks/arena.h"
 #include "allocator/blocks/stream_clocks.h"
+#include "allocator/port/pool_id.h"
 
 namespace frugal {
 
-// An arena stays with its clock, which may go on to another stream when its own has ended. Not thread-safe.
+// An arena stays with its clock, which may go on to another stream when its own has ended. So free blocks of a pool
+// serve that pool alone, while their handles move like all others. Not thread-safe.
 class ArenaSet {
  public:
   ArenaSet(StreamClocks& clocks, Ledger& ledger) : clocks_(clocks), ledger_(ledger) {}
@@ -28,12 +31,32 @@ class ArenaSet {
   ABSL_ATTRIBUTE_ALWAYS_INLINE Arena& Get(Stream stream, SizeClass size_class) {
     Arena*& recent = recent_[RecentSlot(stream, size_class)];
     if (recent == nullptr || recent->clock().stream() != stream || recent->size_class() != size_class) [[unlikely]] {
-      Arena& arena = Find(stream, size_class);
+      Arena& arena = Find(stream, size_class, PoolId());
       // The others are named each time.
       if (!stream.lasts()) return arena;
       recent = &arena;
     }
     return *recent;
+  }
+
+  // The same for a private pool.
+  Arena& Get(Stream stream, SizeClass size_class, PoolId pool) { return Find(stream, size_class, pool); }
+  // Nobody holds the pool any more. Its arenas go to later pools as soon as nothing in them is in use, since ranges of
+  // addresses are for good.
+  void Release(PoolId pool) {
+    for (auto it = by_key_.begin(); it != by_key_.end();) {
+      if (const auto here = it++; std::get<PoolId>(here->first) == pool) {
+        released_.push_back(std::move(here->second));
+        by_key_.erase(here);
+      }
+    }
+  }
+
+  // Whether memory is mapped for the pool.
+  bool HasMemoryOf(PoolId pool) const {
+    return std::any_of(all_.begin(), all_.end(), [pool](const Arena* arena) {
+      return arena->pool() == pool && (arena->free_blocks().size() > 0 || arena->IsInUse());
+    });
   }
 
   // In the order in which they were first asked for.
@@ -55,20 +78,36 @@ class ArenaSet {
            (64 - std::countr_zero(kRecent));
   }
 
-  Arena& Find(Stream stream, SizeClass size_class) {
+  Arena& Find(Stream stream, SizeClass size_class, PoolId pool) {
     StreamClock& clock = clocks_.Name(stream);
-    std::unique_ptr<Arena>& arena = by_key_[{&clock, size_class}];
+    std::unique_ptr<Arena>& arena = by_key_[{&clock, size_class, pool}];
+    if (arena != nullptr) return *arena;
+    if (!pool.is_default()) arena = TakeReleased(clock, size_class);
     if (arena == nullptr) {
       arena = std::make_unique<Arena>(clock, size_class, blocks_, ledger_);
       all_.push_back(arena.get());
     }
+    arena->BelongTo(pool);
     return *arena;
+  }
+
+  // null: none of which nothing is in use.
+  std::unique_ptr<Arena> TakeReleased(const StreamClock& clock, SizeClass size_class) {
+    const auto found = std::find_if(released_.begin(), released_.end(), [&](const std::unique_ptr<Arena>& arena) {
+      return &arena->clock() == &clock && arena->size_class() == size_class && !arena->IsInUse();
+    });
+    if (found == released_.end()) return nullptr;
+    std::unique_ptr<Arena> arena = std::move(*found);
+    released_.erase(found);
+    return arena;
   }
 
   StreamClocks& clocks_;
   Ledger& ledger_;
   BlockFactory blocks_;
-  absl::flat_hash_map<std::pair<const StreamClock*, SizeClass>, std::unique_ptr<Arena>> by_key_;
+  absl::flat_hash_map<std::tuple<const StreamClock*, SizeClass, PoolId>, std::unique_ptr<Arena>> by_key_;
+  // Of pools that were released, whose numbers they keep meanwhile.
+  std::vector<std::unique_ptr<Arena>> released_;
   // The latest found with the same hash: the hash table costs five times as much.
   std::array<Arena*, kRecent> recent_ = {};
   std::vector<Arena*> all_;

@@ -26,6 +26,12 @@ const char* Name(BlockStep step) {
       return "claim";
     case BlockStep::kUnclaim:
       return "unclaim";
+    case BlockStep::kFallAsleep:
+      return "fall asleep";
+    case BlockStep::kWakeUp:
+      return "wake up";
+    case BlockStep::kDrop:
+      return "drop";
   }
   return "?";
 }
@@ -48,6 +54,8 @@ const char* Name(BlockState state) {
       return "awaiting streams";
     case BlockState::kClaimed:
       return "claimed";
+    case BlockState::kAsleep:
+      return "asleep";
   }
   return "?";
 }

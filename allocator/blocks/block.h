@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "allocator/port/device.h"
+#include "allocator/port/pool_id.h"
 #include "allocator/port/units.h"
 
 namespace frugal {
@@ -21,7 +22,9 @@ enum class BlockState : uint8_t {
   kFree,       // memory that work on the arena's stream may use
   kAllocated,  // handed out
   kAwaiting,   // given back, but other streams have not passed yet
-  kClaimed,    // free memory that is set aside for what is being done about a miss, or on its way to the device
+  kClaimed,    // free memory that is set aside for what is being done about a miss, or on its way to the device, or
+               // shares a page without memory with what is asleep
+  kAsleep,     // handed out, but its memory is elsewhere, or about to be; see Sleep
 };
 
 enum class BlockStep : uint8_t {
@@ -33,6 +36,9 @@ enum class BlockStep : uint8_t {
   kPass,     // the last of those streams has passed
   kClaim,    // set aside
   kUnclaim,  // no longer
+  kFallAsleep,
+  kWakeUp,
+  kDrop,  // given back by the caller while asleep
 };
 
 // Fails as a check does: the accounting would be wrong from here on.
@@ -44,7 +50,7 @@ inline BlockState Transition(BlockState state, BlockStep step) {
     BlockState from;
     BlockState to;
   };
-  constexpr std::array<Change, 8> kChanges = {{
+  constexpr std::array<Change, 11> kChanges = {{
       {BlockState::kHole, BlockState::kFree},           // kFill
       {BlockState::kFree, BlockState::kHole},           // kVacate
       {BlockState::kFree, BlockState::kAllocated},      // kHandOut
@@ -53,6 +59,9 @@ inline BlockState Transition(BlockState state, BlockStep step) {
       {BlockState::kAwaiting, BlockState::kFree},       // kPass
       {BlockState::kFree, BlockState::kClaimed},        // kClaim
       {BlockState::kClaimed, BlockState::kFree},        // kUnclaim
+      {BlockState::kAllocated, BlockState::kAsleep},    // kFallAsleep
+      {BlockState::kAsleep, BlockState::kAllocated},    // kWakeUp
+      {BlockState::kAsleep, BlockState::kClaimed},      // kDrop
   }};
   const Change& change = kChanges[static_cast<size_t>(step)];
   if (change.from != state) [[unlikely]]
@@ -80,25 +89,28 @@ struct alignas(64) Block {
   Block* previous = nullptr;  // in the order of addresses, within the extent
   Block* next = nullptr;
   Extent* extent = nullptr;
-  // `use` while allocated or awaiting; `links` while in a free index.
+  // `use` while handed out or awaiting; `links` while in a free index.
   union {
     Use use = {};
     FreeLinks links;
   };
   union {
-    uint32_t birth = 0;       // of an allocated block: its cohort, while births are recorded; see BirthEpochs
+    uint32_t birth = 0;       // of a block handed out: its cohort, while births are recorded; see BirthEpochs
     int32_t awaited_streams;  // of an awaiting block: how many other streams have not passed yet
     uint32_t
         last_use;  // of a free or claimed block: the tick of its latest use, the lower half; see StreamClock::Expand
   };
   BlockState state = BlockState::kHole;
-  bool counted_as_split = false;   // in Statistics::inactive_split
-  bool has_other_streams = false;  // streams other than the arena's use it while it is handed out
+  bool counted_as_split = false;  // in Statistics::inactive_split
+  bool has_more = false;          // Free looks closer: other streams use it, it is asleep, or it has a tag
+  uint8_t tag = 0;                // of a block handed out; see Sleep
 
   Address end() const { return address + size; }
   bool IsMapped() const { return state != BlockState::kHole; }
   bool IsFree() const { return state == BlockState::kFree; }
-  bool IsInUse() const { return state == BlockState::kAllocated || state == BlockState::kAwaiting; }
+  bool IsAwake() const { return state == BlockState::kAllocated; }
+  bool IsHandedOut() const { return state == BlockState::kAllocated || state == BlockState::kAsleep; }
+  bool IsInUse() const { return IsHandedOut() || state == BlockState::kAwaiting; }
   void Apply(BlockStep step) { state = Transition(state, step); }
   // Whether the blocks before and after agree with this one about where it is.
   bool FitsItsNeighbours() const {
@@ -110,6 +122,8 @@ static_assert(sizeof(Block) == 64);
 
 // The stream that the block belongs to: its arena's.
 Stream OwnerStream(const Block& block);
+// Likewise.
+PoolId OwnerPool(const Block& block);
 
 // Makes blocks, and keeps those that are not needed for the next ones: a loop of allocations makes none.
 // Not thread-safe.

@@ -30,6 +30,11 @@ PageRun Extent::WholePages(Address start, Address end) {
   return PageRun{this, first, std::max<int64_t>(0, past - first)};
 }
 
+PageRun Extent::PagesOf(Address start, Address end) {
+  const int64_t first = (start - start_).count() / kPageSize.count();
+  return PageRun{this, first, PagesCovering(end - start_).count() - first};
+}
+
 Block* Extent::Split(Block* block, Bytes size) {
   Block* rest = blocks_.Make(this, block->address + size, block->size - size, block->state);
   rest->last_use = block->last_use;
@@ -83,7 +88,7 @@ void Extent::CheckPagesOf(const Block& block) const {
   const int64_t past = PagesCovering(offset + block.size).count();
   if (!block.IsMapped()) FRUGAL_CHECK(RoundDown(offset, kPageSize) == offset);
   // Other blocks that share a page with it say that the page is live.
-  if (block.state == BlockState::kClaimed) return;
+  if (block.state == BlockState::kClaimed || block.state == BlockState::kAsleep) return;
   for (int64_t page = first; page < past; ++page) {
     FRUGAL_CHECK((pages_.view(page).state == View::State::kLive) == block.IsMapped());
   }

@@ -43,8 +43,8 @@ struct PageRun {
 //   the sizes of all blocks add up to size(), and each starts where the one before ends;
 //   the last block that starts in a page is the one that is in `starts_` for it;
 //   no two neighbours are both free, and no two are both holes;
-//   a movable extent's page is live if and only if it lies in a mapped block, but that those of a claimed one may be
-//   unmapped already; holes are whole pages.
+//   a movable extent's page is live if and only if it lies in a mapped block, but that those of claimed and sleeping
+//   ones may be unmapped; holes are whole pages.
 class Extent {
  public:
   // kMovable: reserved addresses, filled with handles. kSegment: one piece of cudaMalloc, mapped for good.
@@ -77,6 +77,8 @@ class Extent {
   const PageTable& pages() const { return pages_; }
   // The pages that lie whole inside [start, end), addresses of this extent.
   PageRun WholePages(Address start, Address end);
+  // Those that it lies in, in part or whole.
+  PageRun PagesOf(Address start, Address end);
 
   // These change the list of blocks and nothing else; the arena keeps its indexes in step.
 

@@ -22,7 +22,8 @@ void Ledger::DropAnnotation(Block& block) {
 }
 
 void Ledger::Note(MemoryEvent::Kind kind, const Block& block) {
-  observers_.Note({kind, block.address, block.size, block.use.requested, OwnerStream(block), block.use.annotation});
+  observers_.Note({kind, block.address, block.size, block.use.requested, OwnerStream(block), block.use.annotation,
+                   nullptr, OwnerPool(block)});
 }
 
 }  // namespace frugal

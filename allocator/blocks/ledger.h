@@ -90,6 +90,9 @@ class Ledger {
     if (observers_.is_watched()) observers_.Note(event);
   }
 
+  // The number of mapped runs has changed, and nothing that was mapped.
+  void RunsChanged(SizeGroup group, int runs) { Change(statistics_.segment, group, runs); }
+
   // A handle or a segment was taken from the device, or given back to it.
   void Acquired(SizeGroup group, Bytes size);
   void Relinquished(SizeGroup group, Bytes size);

@@ -5,6 +5,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "allocator/port/device.h"
+#include "allocator/port/pool_id.h"
 #include "allocator/port/units.h"
 
 namespace frugal {
@@ -28,6 +29,7 @@ struct MemoryEvent {
   void* annotation;
   // What Observer::Origin said in the thread that did it.
   const void* origin = nullptr;
+  PoolId pool = {};
 };
 
 class Observer {
@@ -45,15 +47,22 @@ class Observer {
   virtual const void* Origin() const { return nullptr; }
 };
 
-// What else can give memory back when a device is full. The first two are called with no lock held, in this order,
-// each only if the one before did not help.
+// What else can give memory back. But for GiveBackReleased these are for a device that is full: they are called with no
+// lock held, in this order, each only if the one before did not help.
 class Reclaimer {
  public:
   virtual ~Reclaimer() = default;
+  // Memory that others will not use again, whether the device is full or not, if nobody has to wait for it. It is cheap
+  // to ask whether there may be some; the second is called with no lock held. True if some came back.
+  virtual bool HasReleased() const { return false; }
+  virtual bool GiveBackReleased() { return false; }
   // Memory that others cache on this device without using it. True if some came back.
   virtual bool ReleaseCaches() = 0;
   // Objects that nothing uses any more but that still hold memory (a language's garbage). True if some were found.
   virtual bool CollectGarbage() = 0;
+  // Memory that other processes hold on this device without using it, of which `wanted` is enough. True if any were
+  // asked: whether something came back, the device says.
+  virtual bool AskNeighbours(Bytes /*wanted*/) { return false; }
   // Calls `wait`, in which the host waits for the whole device, unless a stream of the device is perhaps being captured
   // into a graph, which that would end with an error. No capture begins meanwhile, as far as it is in the hands of who
   // is asked here. A lock of the allocator's may be held: it must not call the allocator.

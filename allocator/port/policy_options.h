@@ -1,5 +1,5 @@
 // The constants of the policy: each with its unit, what it does, and the figure that decided it. `bench/compare`
-// plays all histories with other values ("What each choice bought" in docs/performance.md).
+// plays all histories with other values ("What each choice bought" in bench/README.md).
 
 #ifndef FRUGAL_ALLOCATOR_PORT_POLICY_OPTIONS_H_
 #define FRUGAL_ALLOCATOR_PORT_POLICY_OPTIONS_H_

@@ -52,6 +52,7 @@ class AllocatorTest : public testing::Test {
     return exhausted;
   }
   Bytes Trim(Bytes enough = kUnlimited) { return Returned(allocator_->Trim(enough)); }
+  Bytes ReturnPassed(Bytes enough = kUnlimited) { return Returned(allocator_->ReturnPassed(enough)); }
   Bytes ReturnIdle(Bytes enough = kUnlimited) { return Returned(allocator_->ReturnIdle(enough)); }
   Bytes Returned(const absl::StatusOr<Bytes>& returned) {
     EXPECT_TRUE(returned.ok()) << returned.status();

@@ -93,7 +93,7 @@ class CountedWork final : public RandomWork {
     for (const SegmentView& segment : allocator().inspect().Snapshot()) {
       const SizeGroup group = GroupOf(segment.small);
       seen.segments.Increase(group, 1);
-      seen.reserved.Increase(group, segment.size.count());
+      seen.reserved.Increase(group, (segment.size - segment.emptied).count());
       for (const BlockView& block : segment.blocks) {
         if (block.state == BlockView::State::kAllocated) {
           seen.allocated.Increase(group, 1);
@@ -102,7 +102,7 @@ class CountedWork final : public RandomWork {
         } else if (block.state == BlockView::State::kAwaitingStreams) {
           seen.awaiting.Increase(group, 1);
           seen.awaiting_bytes.Increase(group, block.size.count());
-        } else if (segment.blocks.size() > 1) {
+        } else if (block.state == BlockView::State::kFree && segment.blocks.size() > 1) {
           seen.split.Increase(group, 1);
           seen.split_bytes.Increase(group, block.size.count());
         }

@@ -92,6 +92,8 @@ TEST(BrokenInvariant, LeavesWhatWasHandedOutMappedAndCounted) {
   EXPECT_EQ(broken.allocated(), MiB(8).count());
   EXPECT_FALSE(broken.allocator.Trim().ok());
   EXPECT_FALSE(broken.allocator.ReturnIdle(kUnlimited).ok());
+  EXPECT_FALSE(broken.allocator.ReturnPassed(kUnlimited).ok());
+  EXPECT_TRUE(broken.allocator.HaveStreamsPassed()) << "there is nothing to wait for";
   EXPECT_EQ(broken.device.used(), used) << "nothing goes back to the device, whoever may still use it";
   EXPECT_EQ(broken.directory.Find(broken.held), &broken.allocator);
 }

@@ -218,16 +218,27 @@ TEST_F(LadderOfTwo, HasTheRemediesAndTheFailuresOfEachForItself) {
 // Gives back what a test tells it to, step by step.
 class GivingReclaimer : public Reclaimer {
  public:
+  bool HasReleased() const override { return !of_released.empty(); }
+  bool GiveBackReleased() override { return Give("released ", std::exchange(of_released, {}), {}); }
   bool ReleaseCaches() override { return Give("caches ", of_caches, of_device); }
   bool CollectGarbage() override { return Give("garbage ", of_garbage, {}); }
+  bool AskNeighbours(Bytes wanted) override {
+    asked_for = wanted;
+    Give("neighbours ", {}, of_neighbours);
+    return has_neighbours;
+  }
 
   DeviceAllocator* allocator = nullptr;
   sim::SimulatedDevice* device = nullptr;
+  std::vector<Address> of_released;
   std::vector<Address> of_caches;
   std::vector<Address> of_garbage;
   std::vector<Address> of_device;  // another allocator's
-  bool promises = false;           // says that something came back, whatever did
-  std::string faults;              // of the device, from then on
+  std::vector<Address> of_neighbours;
+  bool has_neighbours = false;
+  Bytes asked_for;
+  bool promises = false;  // says that something came back, whatever did
+  std::string faults;     // of the device, from then on
   std::string asked;
 
  private:
@@ -249,6 +260,16 @@ class LadderOfOthers : public LadderTest {
   GivingReclaimer reclaimer_;
 };
 
+TEST_F(LadderOfOthers, HaveGivenBackWhatTheyReleasedBeforeNewMemoryIsTaken) {
+  reclaimer_.of_released = {Allocate(MiB(16))};
+  const int64_t held = allocator_->GetStatistics().reserved_bytes[SizeGroup::kAll].current;
+  Allocate(MiB(16));
+  EXPECT_EQ(reclaimer_.asked, "released ");
+  EXPECT_EQ(allocator_->GetStatistics().reserved_bytes[SizeGroup::kAll].current, held);
+  Allocate(MiB(16));
+  EXPECT_EQ(reclaimer_.asked, "released ");
+}
+
 TEST_F(LadderOfOthers, ReportsWhatEachGaveThoughItWasNotEnough) {
   reclaimer_.of_caches = {Allocate(MiB(16))};
   reclaimer_.of_garbage = {Allocate(MiB(8))};
@@ -256,6 +277,7 @@ TEST_F(LadderOfOthers, ReportsWhatEachGaveThoughItWasNotEnough) {
   EXPECT_TRUE(IsOutOfMemory(MiB(30)));
   EXPECT_EQ(remedies().caches, MiB(16));
   EXPECT_EQ(remedies().garbage, MiB(8));
+  EXPECT_EQ(remedies().neighbours, std::nullopt);
   EXPECT_EQ(reclaimer_.asked, "caches garbage ");
   reclaimer_.of_caches.clear();
   reclaimer_.of_garbage.clear();
@@ -343,6 +365,38 @@ TEST_F(LadderOfOthers, ReportsNothingOfAPromiseThatWasNotKept) {
   EXPECT_EQ(remedies().garbage, Bytes(0));
 }
 
+TEST_F(LadderOfOthers, AsksNeighboursLastAndTakesWhatTheyGive) {
+  reclaimer_.has_neighbours = true;
+  reclaimer_.of_neighbours = {*device_.Malloc(MiB(32))};
+  Allocate(MiB(30));
+  Allocate(MiB(33));
+  EXPECT_EQ(reclaimer_.asked, "caches garbage neighbours ");
+  EXPECT_EQ(reclaimer_.asked_for, MiB(34)) << "whole pages";
+  EXPECT_EQ(statistics().num_ooms, 0);
+}
+
+TEST_F(LadderOfOthers, ReportsWhatNeighboursGaveThoughItWasNotEnough) {
+  reclaimer_.has_neighbours = true;
+  const Address others = *device_.Malloc(MiB(32));
+  EXPECT_TRUE(IsOutOfMemory(MiB(40)));
+  EXPECT_EQ(remedies().neighbours, Bytes(0));
+  ASSERT_TRUE(device_.Free(others).ok());
+  reclaimer_.of_neighbours = {*device_.Malloc(MiB(8))};
+  Allocate(MiB(30));
+  device_.Malloc(MiB(4)).IgnoreError();
+  EXPECT_TRUE(IsOutOfMemory(MiB(34)));
+  EXPECT_EQ(remedies().neighbours, MiB(8));
+}
+
+TEST_F(LadderOfOthers, AsksNoNeighbourForWhatALimitOrTheDeviceDoesNotHold) {
+  reclaimer_.has_neighbours = true;
+  Allocate(MiB(40));
+  EXPECT_TRUE(IsOutOfMemory(MiB(30)));
+  allocator_->settings().limit().Set(MiB(48));
+  EXPECT_TRUE(IsOutOfMemory(MiB(10)));
+  EXPECT_EQ(reclaimer_.asked, "caches garbage caches garbage ");
+}
+
 // The device fails the question whether a stream has passed: the request is made once more, and that is counted.
 TEST_F(LadderOfOthers, CountsACallThatFailsAfterwards) {
   const Address awaiting = Allocate(MiB(2), kSide);
@@ -367,36 +421,6 @@ TEST_F(LadderOfSegments, EndsWithTheVeryBlockThatCachesGave) {
   reclaimer_.of_caches = {block};
   EXPECT_EQ(Allocate(MiB(40)), block);
   EXPECT_EQ(reclaimer_.asked, "caches ");
-}
-
-class LadderOfLittle : public AllocatorTest {
- protected:
-  LadderOfLittle() : AllocatorTest(MiB(48)) {}
-};
-
-// The only place that does not lie in pages of handles that are lent joins two free blocks, whose pages it cannot take.
-TEST_F(LadderOfLittle, FindsAPlaceApartInTheRangeThatIsThere) {
-  Allocate(MiB(6), Stream{1});
-  const Address second = Allocate(MiB(4), Stream{4});
-  Allocate(Bytes(1), Stream{1});
-  Allocate(MiB(4), Stream{1});
-  const Address between = Allocate(KiB(1950), Stream{4});
-  Allocate(MiB(2), Stream{1});
-  const Address last = Allocate(MiB(10), Stream{4});
-  Allocate(MiB(6), Stream{1});
-  Allocate(MiB(2), Stream{3});
-  UseOn(last, Stream{1}, 1);
-  Free(last);
-  Free(between);
-  Allocate(MiB(6), Stream{1});
-  Free(Allocate(MiB(2), Stream{4}));
-  for (int i = 0; i < 2; ++i) Allocate(MiB(2), Stream{1});
-  Allocate(Bytes(1), Stream{3});
-  Free(second);
-  const uint64_t reserves = calls(CallKind::kReserve);
-  Allocate(MiB(12), Stream{4});
-  EXPECT_EQ(calls(CallKind::kReserve), reserves);
-  EXPECT_EQ(device_.used(), MiB(48));
 }
 
 }  // namespace

@@ -70,6 +70,22 @@ Behaviour Cache(MadeUpProgram& program, bool is_by_rank) {
   };
 }
 
+// Evicts at random while it fills: the fuller it is, the likelier a new entry takes the place of one that is there.
+Behaviour Evicting(MadeUpProgram& program, bool varies) {
+  const int64_t room = program.Between(60, 400);
+  const int64_t each_epoch = room / program.Between(4, 7);
+  return [=, names = std::vector<int64_t>(), next = int64_t{0}](MadeUpProgram& running, int) mutable {
+    for (int64_t i = 0; i < each_epoch; ++i) {
+      const auto kept = static_cast<int64_t>(names.size());
+      const bool evicts = running.Below(room) < kept;
+      int64_t& name = evicts ? names[static_cast<size_t>(running.Below(kept))] : names.emplace_back();
+      if (evicts) running.Drop(name);
+      name = next++;
+      running.Keep(name, EntrySize(running, varies), kFirst);
+    }
+  };
+}
+
 // The latest so many, whatever they are.
 Behaviour RingBuffer(MadeUpProgram& program) {
   const int64_t entries = program.Between(20, 200);
@@ -139,6 +155,8 @@ const std::map<std::string, Kind>& HealthyKinds() {
       {"queue", Queue},
       {"cache that fills up", [](MadeUpProgram& p) { return Cache(p, false); }},
       {"cache that fills up by rank", [](MadeUpProgram& p) { return Cache(p, true); }},
+      {"cache that evicts as it fills", [](MadeUpProgram& p) { return Evicting(p, false); }},
+      {"cache of several sizes that evicts", [](MadeUpProgram& p) { return Evicting(p, true); }},
       {"varying batches", VaryingBatches},
       {"seasons", Seasons},
       {"warm-up", WarmUp},

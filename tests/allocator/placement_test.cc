@@ -79,5 +79,35 @@ TEST_F(Unusable, IsTwoHandlesForEachSmallBlockThatStaysWhateverCameBefore) {
   EXPECT_TRUE(allocator_->Allocate(GiB(4) - in_use - unusable(), kMain).ok()) << "all else is for a large one";
 }
 
+class PlacementInLittle : public AllocatorTest {
+ protected:
+  PlacementInLittle() : AllocatorTest(MiB(48)) {}
+};
+
+// The only place that does not lie in pages of handles that are lent joins two free blocks, whose pages it cannot take.
+TEST_F(PlacementInLittle, FindsAPlaceApartInTheRangeThatIsThere) {
+  Allocate(MiB(6), Stream{1});
+  const Address second = Allocate(MiB(4), Stream{4});
+  Allocate(Bytes(1), Stream{1});
+  Allocate(MiB(4), Stream{1});
+  const Address between = Allocate(KiB(1950), Stream{4});
+  Allocate(MiB(2), Stream{1});
+  const Address last = Allocate(MiB(10), Stream{4});
+  Allocate(MiB(6), Stream{1});
+  Allocate(MiB(2), Stream{3});
+  UseOn(last, Stream{1}, 1);
+  Free(last);
+  Free(between);
+  Allocate(MiB(6), Stream{1});
+  Free(Allocate(MiB(2), Stream{4}));
+  for (int i = 0; i < 2; ++i) Allocate(MiB(2), Stream{1});
+  Allocate(Bytes(1), Stream{3});
+  Free(second);
+  const uint64_t reserves = calls(CallKind::kReserve);
+  Allocate(MiB(12), Stream{4});
+  EXPECT_EQ(calls(CallKind::kReserve), reserves);
+  EXPECT_EQ(device_.used(), MiB(48));
+}
+
 }  // namespace
 }  // namespace frugal

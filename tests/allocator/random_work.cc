@@ -14,7 +14,7 @@ constexpr uint64_t kSeed = 20'261'121;
 
 const std::vector<Work>& AllWorks() {
   static const std::vector<Work> works = {
-      // {least, most, count} of the sizes; {uses by others, advances, trims, idle returns, captures, failures}.
+      // {least, most, count} of the sizes; {uses by others, advances, trims, idle returns, captures, failures, sleeps}.
       {"one_stream", GiB(4), true, 1, {KiB(1), MiB(60), 12}},
       {"the_same_turn_again", MiB(512), true, 1, {KiB(1), MiB(40), 30}, {}, 0, kUnlimited, 250},
       {"the_same_turn_again_on_two_streams", MiB(512), true, 2, {KiB(1), MiB(40), 30}, {}, 0, kUnlimited, 250},
@@ -28,6 +28,10 @@ const std::vector<Work>& AllWorks() {
       {"calls_that_fail", MiB(400), true, 3, {KiB(200), MiB(40), 12}, {10, 5, 2, 3, 1, 80}, 300},
       {"calls_that_fail_on_a_full_device", MiB(200), true, 3, {MiB(1), MiB(30), 12}, {10, 2, 1, 1, 0, 80}, 10'000},
       {"calls_that_fail_while_memory_goes_back", MiB(400), true, 2, {KiB(1), MiB(30), 12}, {5, 8, 8, 8, 1, 80}, 100},
+      {"blocks_that_sleep", MiB(400), true, 2, {KiB(1), MiB(30), 12}, {5, 8, 2, 2, 0, 0, 8}, 100},
+      {"calls_that_fail_while_blocks_sleep", MiB(400), true, 2, {KiB(1), MiB(30), 12}, {5, 8, 2, 2, 1, 80, 8}, 100},
+      {"pools", MiB(400), true, 2, {KiB(1), MiB(30), 12}, {8, 8, 1, 3}, 300, kUnlimited, 0, 3},
+      {"pools_while_calls_fail", MiB(400), true, 2, {KiB(1), MiB(30), 12}, {5, 8, 3, 3, 1, 80}, 300, kUnlimited, 0, 3},
       {"calls_of_segments_that_fail", MiB(400), false, 2, {KiB(1), MiB(30), 12}, {5, 5, 3, 3, 1, 80}, 300},
   };
   return works;
@@ -51,7 +55,10 @@ int64_t RandomWork::Draw(int64_t least, int64_t most) {
 
 void RandomWork::Allocate() {
   const Bytes size = sizes_[static_cast<size_t>(Draw(0, work_.sizes.count - 1))];
-  const absl::StatusOr<Allocation> made = allocator_.Allocate(size, DrawStream());
+  const Stream stream = DrawStream();
+  const PoolId pool = work_.pools > 0 ? DrawPool() : PoolId();
+  const absl::StatusOr<Allocation> made =
+      pool.is_default() ? allocator_.Allocate(size, stream) : allocator_.AllocateInPool(pool, size, stream);
   Note(made.status());
   out_of_memory_ += absl::IsResourceExhausted(made.status()) ? 1 : 0;
   if (made.ok()) {
@@ -60,6 +67,20 @@ void RandomWork::Allocate() {
   }
   // As programs do: what could not be served is tried again with less in use.
   for (int i = 0; !made.ok() && i < 4 && !live_.empty(); ++i) FreeOne();
+}
+
+PoolId RandomWork::DrawPool() {
+  while (std::ssize(pools_) < work_.pools) pools_.push_back(++latest_pool_);
+  const int64_t which = Draw(0, work_.pools);
+  if (which == work_.pools) return {};
+  uint64_t& number = pools_[static_cast<size_t>(which)];
+  const int64_t choice = Draw(0, 59);
+  if (choice == 0) Note(allocator_.KeepPool({0, number}));
+  if (choice < 3) {
+    Note(allocator_.ReleasePool({0, number}));
+    number = ++latest_pool_;
+  }
+  return {0, number};
 }
 
 void RandomWork::Note(const absl::Status& status) {
@@ -112,6 +133,27 @@ void RandomWork::BeginOrEndCapture() {
   }
 }
 
+void RandomWork::SleepOrWake() {
+  Sleep sleep = allocator_.sleep();
+  const auto all = [](Address, uint8_t) { return true; };
+  if (is_asleep_) {
+    const absl::Status back = sleep.TakeBack(all).status();
+    Note(back);
+    if (back.ok()) is_asleep_ = !sleep.WakeUp(all).ok();
+    return;
+  }
+  // By where they lie in their page: where a range begins is the system's choice.
+  const auto third = static_cast<uint64_t>(Draw(0, 2));
+  const absl::Status asleep =
+      sleep.FallAsleep([=](Address address, uint8_t) { return address.value() / 512 % 4096 % 3 == third; }).status();
+  Note(asleep);
+  if (!asleep.ok()) return;
+  is_asleep_ = true;
+  // As while they are copied.
+  if (!live_.empty()) FreeOne();
+  Note(sleep.LetGo().status());
+}
+
 void RandomWork::Step(int step) {
   if (work_.turn > 0 && step % work_.turn == 0) {
     while (!live_.empty()) FreeOne();
@@ -131,6 +173,7 @@ void RandomWork::Step(int step) {
     return;
   }
   if ((choice -= work_.often.captures) < 0) return BeginOrEndCapture();
+  if ((choice -= work_.often.sleeps) < 0) return SleepOrWake();
   const bool grows = step % 100 < 60 ? Draw(0, 9) < 7 : Draw(0, 9) < 2;
   if (grows || live_.empty()) {
     Allocate();

@@ -37,12 +37,15 @@ struct Work {
     int captures = 0;  // that begin or end
     // Before so many it is drawn anew which calls of the device are to fail.
     int failures = 0;
+    int sleeps = 0;  // of a third of the blocks, or that all wake
   } often = {};
   // How long a use keeps its stream busy.
   int64_t busy = 0;
   Bytes limit = kUnlimited;
   // Every so many operations all is freed, and the same begin again; 0: never.
   int turn = 0;
+  // Private pools at a time, of which one is let go now and then, with a graph's inputs in it or without.
+  int pools = 0;
 
   // Where calls fail, there is more to come to.
   int steps() const { return often.failures > 0 ? 8000 : 4000; }
@@ -89,12 +92,14 @@ class RandomWork {
   int64_t Draw(int64_t least, int64_t most);
   Stream DrawStream() { return Stream{static_cast<uint64_t>(Draw(1, work_.streams))}; }
   void Allocate();
+  PoolId DrawPool();
   void Note(const absl::Status& status);
   void NoteReturned(const absl::StatusOr<Bytes>& returned);
   void FreeOne();
   void UseByAnother();
   void DrawFailure();
   void BeginOrEndCapture();
+  void SleepOrWake();
 
   const Work work_;
   std::mt19937_64 random_;
@@ -104,6 +109,9 @@ class RandomWork {
   std::vector<Bytes> sizes_;
   std::vector<Live> live_;
   std::optional<Stream> captured_;
+  bool is_asleep_ = false;
+  std::vector<uint64_t> pools_;  // their numbers
+  uint64_t latest_pool_ = 0;
   uint64_t past_faults_ = 0;
   int64_t out_of_memory_ = 0;
   Bytes returned_;

@@ -75,6 +75,43 @@ TEST_F(TrimTest, WaitsForNothingWhereWhatHasPassedIsEnough) {
   EXPECT_EQ(calls(CallKind::kSync), 0u);
 }
 
+using PassedTest = AllocatorTest;
+
+TEST_F(PassedTest, GivesWhatIsWantedWithoutAWait) {
+  Allocate(MiB(4));
+  Free(Allocate(MiB(24)));
+  EXPECT_EQ(ReturnPassed(MiB(5)), MiB(6));
+  EXPECT_EQ(ReturnPassed(), MiB(18));
+  EXPECT_TRUE(allocator_->HaveStreamsPassed());
+  EXPECT_EQ(device_.used(), MiB(4)) << "what is in use stays";
+  EXPECT_EQ(calls(CallKind::kSync), 0u);
+}
+
+TEST_F(PassedTest, GivesWhatABusyStreamHasPassedThoughItGoesOn) {
+  const Address block = Allocate(MiB(24));
+  MakeBusyUntil(kMain, 100);
+  Free(block);
+  EXPECT_EQ(ReturnPassed(), Bytes(0));
+  EXPECT_FALSE(allocator_->HaveStreamsPassed());
+  // It is told more all the while.
+  AdvanceTo(90);
+  MakeBusyUntil(kMain, 200);
+  EXPECT_EQ(ReturnPassed(), Bytes(0));
+  AdvanceTo(100);
+  EXPECT_EQ(ReturnPassed(), MiB(24));
+  EXPECT_EQ(now(), 100);
+  EXPECT_EQ(calls(CallKind::kSync), 0u);
+}
+
+TEST_F(PassedTest, KeepsWhatOtherStreamsMayStillUse) {
+  const Address block = Allocate(MiB(24));
+  UseOn(block, kSide, 100);
+  Free(block);
+  EXPECT_EQ(ReturnPassed(), Bytes(0));
+  AdvanceTo(100);
+  EXPECT_EQ(ReturnPassed(), MiB(24));
+}
+
 class Idle : public AllocatorTest {
  protected:
   using AllocatorTest::AllocatorTest;

@@ -1,5 +1,6 @@
-// Misses of a full GPU of 10,000 handles, for callgrind to count the instructions of: each writes an output file of its
-// own. The device's own instructions are left out, since a real driver's would be others.
+// Misses of a full GPU of 10,000 handles, and hits beside blocks that have tags or sleep, for callgrind to count the
+// instructions of: each writes an output file of its own. The device's own instructions are left out, since a real
+// driver's would be others.
 //
 //   valgrind --tool=callgrind --collect-atstart=no --callgrind-out-file=FILE miss_instructions
 
@@ -23,6 +24,7 @@ namespace {
 constexpr Stream kMain{1};
 constexpr int64_t kHandles = 10'000;
 constexpr int kMisses = 25;
+constexpr int kHits = 1000;
 
 // Instructions inside of it are not counted.
 class UncountedDevice final : public ForwardingDevice {
@@ -56,6 +58,17 @@ class FullGpu {
     const std::string label = "miss " + std::to_string(which) + " 1";
     CALLGRIND_DUMP_STATS_AT(label.c_str());
   }
+  // Of blocks without a tag.
+  void Hits(const std::string& name) {
+    Free(Allocate(KiB(4)));
+    CALLGRIND_ZERO_STATS;
+    CALLGRIND_TOGGLE_COLLECT;
+    for (int i = 0; i < kHits; ++i) Free(Allocate(KiB(4)));
+    CALLGRIND_TOGGLE_COLLECT;
+    const std::string label = "hit " + name + " " + std::to_string(kHits);
+    CALLGRIND_DUMP_STATS_AT(label.c_str());
+  }
+  DeviceAllocator& allocator() { return allocator_; }
   int64_t stitches() const { return allocator_.GetStatistics().num_stitches; }
 
  private:
@@ -83,10 +96,26 @@ void CountMisses() {
   std::printf("%d stitches\n", static_cast<int>(gpu.stitches()));
 }
 
+void CountHits() {
+  FullGpu gpu;
+  gpu.Hits("alone");
+  const auto all = [](Address, uint8_t tag) { return tag == 1; };
+  for (const SegmentView& segment : gpu.allocator().inspect().Snapshot()) {
+    for (const BlockView& block : segment.blocks) {
+      const bool is_live = block.state == BlockView::State::kAllocated;
+      if (is_live && !gpu.allocator().sleep().SetTag(block.address, 1).ok()) std::exit(1);
+    }
+  }
+  gpu.Hits("beside tags");
+  if (!gpu.allocator().sleep().FallAsleep(all).ok() || !gpu.allocator().sleep().LetGo().ok()) std::exit(1);
+  gpu.Hits("beside sleepers");
+}
+
 }  // namespace
 }  // namespace frugal
 
 int main() {
   frugal::CountMisses();
+  frugal::CountHits();
   return 0;
 }

@@ -35,7 +35,7 @@ MOST_GROWTH = 1.5
 MOST_IF_NOT_SAMPLED = 60
 MOST_IF_SAMPLED = 100
 SAMPLED_FROM = 256 << 10
-# Of an allocation and its free, to check that the neighbours of the block agree with it (check:fast).
+# Of an allocation and its free, to check that the neighbours of the block agree with it (self_check:fast).
 MOST_TO_CHECK = 60
 MOST_BYTES_PER_BLOCK = 128
 # Of a stitch of 100 MiB among 10,000 handles, in the median, without the driver's. Wanted are 100,000; with a look at
@@ -126,15 +126,28 @@ def test_the_books_of_a_live_block_are_small(counts):
     assert 0 < counts.bytes_per_block[f"frugal churn {LIVE[-1]}"] <= MOST_BYTES_PER_BLOCK
 
 
-def test_a_miss_does_not_look_at_every_handle(tmp_path):
+@pytest.fixture(scope="session")
+def full_gpu(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, float], str]:
+    """The instructions of miss_instructions' misses and hits, and what it printed."""
     _build()
-    output = tmp_path / "out"
+    output = tmp_path_factory.mktemp("full_gpu") / "out"
     command = ["valgrind", "--quiet", "--tool=callgrind", "--collect-atstart=no", f"--callgrind-out-file={output}"]
     program = ROOT / ".bazel" / "bin" / "tests" / "gates" / "miss_instructions"
     done = subprocess.run([*command, program], stdout=subprocess.PIPE, text=True, check=True)
-    misses = [instructions for _, instructions in map(_read_dump, tmp_path.glob("out.*"))]
-    assert done.stdout == f"{len(misses)} stitches\n"
+    return dict(map(_read_dump, output.parent.glob("out.*"))), done.stdout
+
+
+def test_a_miss_does_not_look_at_every_handle(full_gpu):
+    instructions, printed = full_gpu
+    misses = [count for name, count in instructions.items() if name.startswith("miss ")]
+    assert printed == f"{len(misses)} stitches\n"
     assert 0 < statistics.median(misses) <= MOST_OF_A_MISS, sorted(misses)
+
+
+@pytest.mark.parametrize("beside", ["tags", "sleepers"])
+def test_a_hit_costs_the_same_beside_blocks_that_have_tags_or_sleep(full_gpu, beside):
+    instructions, _ = full_gpu
+    assert 0 < instructions[f"hit beside {beside}"] <= instructions["hit alone"]
 
 
 def test_costs_no_more_than_accepted(ratios, baseline):

@@ -75,6 +75,22 @@ void OrderedProgram::UseOn(Address address, Stream stream, int64_t until) {
   EXPECT_TRUE(allocator_->RecordStream(address, stream).ok());
 }
 
+void OrderedProgram::SleepAndWake(Sleep::Choice chosen, Stream other) {
+  Sleep sleep = allocator_->sleep();
+  const absl::StatusOr<std::vector<Sleep::Range>> asleep = sleep.FallAsleep(chosen);
+  EXPECT_EQ(asleep.ok(), captured_.empty()) << asleep.status();
+  if (!asleep.ok()) return;
+  EXPECT_TRUE(sleep.LetGo().ok());
+  if (const std::optional<Address> taken = TryAllocate(kPageSize * 3, other)) Free(*taken);
+  const absl::StatusOr<std::vector<Sleep::Range>> back = sleep.TakeBack(chosen);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_TRUE(sleep.WakeUp(chosen).ok());
+  for (const Sleep::Range& range : *back) {
+    const Address block = allocator_->inspect().FindBlock(range.address)->address;
+    Touch(allocator_->inspect().StreamsOf(block).front(), range.address, range.size, /*writes=*/true, "woken memory");
+  }
+}
+
 void OrderedProgram::BeginCapture(Stream stream) {
   device_.BeginCapture(stream);
   captured_.insert(stream);

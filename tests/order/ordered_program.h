@@ -45,6 +45,9 @@ class OrderedProgram {
   void Free(Address address);
   // Work of another stream reads the memory, and is done at `until`. REQUIRES: neither stream is captured.
   void UseOn(Address address, Stream stream, int64_t until);
+  // The chosen blocks fall asleep, `other` takes memory meanwhile, and they wake and are written anew. Nothing while a
+  // stream is captured.
+  void SleepAndWake(Sleep::Choice chosen, Stream other);
   // The stream's work so far is done at `until`, not before.
   void MakeBusyUntil(Stream stream, int64_t until) { device_.MakeBusyUntil(stream, sim::Nanoseconds(until)); }
   void AdvanceTo(int64_t time) { device_.AdvanceTo(sim::Nanoseconds(time)); }

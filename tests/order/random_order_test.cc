@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kPrograms = 600;
 constexpr int64_t kSteps = 1000;
 constexpr int64_t kLyingSteps = 400;
+constexpr auto kPage = static_cast<uint64_t>(kPageSize.count());
 
 // Several streams that are busy most of the time share a device that is too small for all that they want: memory moves
 // on every way that there is. The same for the same seed.
@@ -73,8 +74,12 @@ class RandomProgram {
       const Stream owner = program_.allocator().inspect().StreamsOf(block).front();
       if (captured_ == user || captured_ == owner) return;
       program_.UseOn(block, user, program_.now() + Draw(0, 400));
-    } else if (choice < 985) {
+    } else if (choice < 980) {
       program_.Free(DrawBlock());
+    } else if (choice < 985) {
+      const auto third = static_cast<uint64_t>(Draw(0, 2));
+      program_.SleepAndWake([=](Address address, uint8_t) { return address.value() % kPage / 512 % 3 == third; },
+                            DrawStream());
     } else {
       GiveBackMemory();
     }

@@ -157,7 +157,7 @@ def pressure(clock: Clock, wrong: bool) -> None:
         if step % 200 == 199:
             torch.cuda.empty_cache()
         clock.advance(draw.randint(0, 600))
-    statistics = frugal_alloc.stats()
+    statistics = frugal_alloc.memory_stats()
     print(f"pressure: {statistics['stitches']} stitches", file=sys.stderr)
 
 

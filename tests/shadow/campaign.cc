@@ -179,12 +179,12 @@ std::string ToText(const Campaign& campaign, const CampaignResult& result) {
   std::string text = absl::StrFormat(
       "%d operations in %d programs (seeds %d to %d): %d allocations, %d out of memory, %d stitches, %d device calls, "
       "%d faults; of handles of several pages %d created, %d moved, %d given up, %d blocks "
-      "beside others; %.1f s",
+      "beside others; %d parts of blocks slept, %d woke; %.1f s",
       result.tally.operations, result.programs, campaign.first_seed,
       campaign.first_seed + std::max<uint64_t>(result.programs, 1) - 1, result.tally.allocations,
       result.tally.out_of_memory, result.tally.stitches, result.tally.device_calls, result.tally.faults,
       result.tally.large.created, result.tally.large.moved, result.tally.large.released, result.tally.large.shared,
-      result.seconds);
+      result.tally.slept, result.tally.woken, result.seconds);
   if (result.failure.empty()) return text;
   return absl::StrFormat("%s\nseed %d fails: %s\nshrunk to %d operations; keep them in tests/corpus/:\n\n%s", text,
                          result.failed_seed, result.failure, result.shrunk.operations.size(), ToText(result.shrunk));

@@ -37,7 +37,7 @@ void LiveBlocks::CheckSnapshot(const DeviceAllocator& allocator, bool may_have_s
   int64_t seen = 0;
   Bytes mapped;
   for (const SegmentView& segment : allocator.inspect().Snapshot()) {
-    mapped += segment.size;
+    mapped += segment.size - segment.emptied;
     Address at = segment.address;
     for (const BlockView& block : segment.blocks) {
       if (block.address != at) verdict.Fail("a segment of the snapshot has a gap");

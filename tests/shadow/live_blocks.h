@@ -13,6 +13,7 @@
 #include "allocator/device_allocator.h"
 #include "allocator/port/device.h"
 #include "allocator/port/units.h"
+#include "tests/shadow/memory_model.h"
 #include "tests/shadow/stream_order.h"
 #include "tests/shadow/verdict.h"
 
@@ -24,6 +25,9 @@ struct LiveBlock {
   Bytes requested;
   Stream stream;
   std::array<bool, kStreams> used_by = {};
+  uint8_t tag = 0;
+  bool is_asleep = false;
+  MemoryModel::Parts lacking = {};  // has no memory
 };
 
 // An annotation that names the block.

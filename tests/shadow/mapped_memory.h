@@ -36,6 +36,7 @@ struct LargeHandles {
 class MappedMemory {
  public:
   MappedMemory(const StreamOrder& order, Verdict& verdict) : order_(order), verdict_(verdict) {}
+  virtual ~MappedMemory() = default;
 
   void Reserved(Address start, Bytes size) { ranges_[start].size = size; }
   void Unreserved(Address start);
@@ -94,6 +95,9 @@ class MappedMemory {
   static uint32_t GrainsOf(Bytes size) { return static_cast<uint32_t>(size.count() / kGrain.count()); }
   // The view that shows the address; end() if there is none.
   Views::iterator ViewAt(Address address);
+
+  // Whether the blocks in the view, of which there are some, may lose their memory. Then they have lost it.
+  virtual bool Loses(Address /*start*/, View& /*view*/) { return false; }
 
   const StreamOrder& order_;
   Verdict& verdict_;

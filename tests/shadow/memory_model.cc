@@ -113,6 +113,45 @@ void MemoryModel::Merge(std::vector<Piece>& pieces, uint32_t begin) {
   if (i > 0 && alike(i - 1)) join(i - 1);
 }
 
+void MemoryModel::AddParts(Address start, Bytes size, uint32_t block, Parts& parts) {
+  for (const Address end = start + size; start < end;) {
+    const Bytes in_page(static_cast<int64_t>(start.value() % static_cast<uint64_t>(kPageSize.count())));
+    const Bytes part = std::min(kPageSize - in_page, end - start);
+    parts.push_back({start, part, block});
+    start = start + part;
+  }
+}
+
+MemoryModel::Parts MemoryModel::Under(const absl::flat_hash_set<uint32_t>& goes) const {
+  Parts parts;
+  for (const auto& [start, view] : views_) {
+    if (view.blocks == 0) continue;
+    const std::vector<Piece>& pieces = handles_.at(view.handle).pieces;
+    const auto stays = [&](const Piece& piece) { return piece.block != 0 && !goes.contains(piece.block); };
+    if (std::any_of(pieces.begin(), pieces.end(), stays)) continue;
+    for (const Piece& piece : pieces) {
+      if (piece.block == 0) continue;
+      AddParts(start + kGrain * piece.begin, kGrain * (piece.end - piece.begin), piece.block, parts);
+    }
+  }
+  return parts;
+}
+
+bool MemoryModel::Loses(Address start, View& view) {
+  Handle& handle = handles_[view.handle];
+  Parts lost;
+  for (const Piece& piece : handle.pieces) {
+    if (piece.block == 0) continue;
+    AddParts(start + kGrain * piece.begin, kGrain * (piece.end - piece.begin), piece.block, lost);
+  }
+  if (!std::includes(may_go_.begin(), may_go_.end(), lost.begin(), lost.end())) return false;
+  gone_.insert(gone_.end(), lost.begin(), lost.end());
+  std::sort(gone_.begin(), gone_.end());
+  handle.pieces = {{0, GrainsOf(handle.size), 0, {}}};
+  handle.grains_in_use = handle.blocks = view.blocks = 0;
+  return true;
+}
+
 bool MemoryModel::MayMove(const Handle& handle, Stream stream, const Captured& captured) const {
   const bool waits = !captured[stream.id - 1];  // Who is being captured can wait for nobody.
   // What is seen in the ranges of a captured stream cannot be waited for.

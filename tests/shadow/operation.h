@@ -52,6 +52,11 @@ enum class OperationKind : uint8_t {
   kGarbage,
   kMeanwhile,
   kSetOption,
+  kTag,
+  kFallAsleep,
+  kLetGo,
+  kTakeBack,
+  kWakeUp,
 };
 
 struct Operation {
@@ -80,7 +85,7 @@ inline constexpr std::array kUsualOptions = {FRUGAL_POLICY_OPTIONS(FRUGAL_FIGURE
 
 // How each kind is written. B: a block, S: a stream, A: the amount, C: the second amount, K: a kind of driver call, E:
 // an error, O: an option, V: what it is set to. Times are in nanoseconds, sizes in bytes, or in pages where it says so.
-inline constexpr std::array<std::string_view, 21> kPatterns = {
+inline constexpr std::array<std::string_view, 26> kPatterns = {
     "allocate B A least C on S",
     "free B",
     "free_inside B at A",  // of a block that was handed out, but not where it starts: must be refused
@@ -102,8 +107,14 @@ inline constexpr std::array<std::string_view, 21> kPatterns = {
     "garbage B",      // the block is freed when garbage is collected
     "meanwhile A",    // the next A operations are those of another thread, while the allocator asks for memory
     "option O V",     // one of the policy's constants is another from now on
+    "tag B A",
+    "fall_asleep A",  // this and those below: of the blocks with this tag; 0: of all. See Sleep for their order, out of
+                      // which they do nothing
+    "let_go A",       // of what is below the A-th page that is to go; 0: of all
+    "take_back A",
+    "wake_up A",
 };
-static_assert(kPatterns.size() == static_cast<size_t>(OperationKind::kSetOption) + 1);
+static_assert(kPatterns.size() == static_cast<size_t>(OperationKind::kWakeUp) + 1);
 
 struct Program {
   int64_t pages = 24;   // that the device has

@@ -74,6 +74,7 @@ void RandomOperations::DrawTight() {
   sizes_ = static_cast<Sizes>(choices_.Draw(4));
   with_faults_ = choices_.OneIn(2);
   with_captures_ = choices_.OneIn(3);
+  with_sleep_ = choices_.OneIn(3);
 }
 
 void RandomOperations::DrawRoomy() {
@@ -83,6 +84,7 @@ void RandomOperations::DrawRoomy() {
   rare_ = 2000;
   sizes_ = choices_.OneIn(4) ? Sizes::kMixed : Sizes::kSmall;
   with_faults_ = choices_.OneIn(2);
+  with_sleep_ = choices_.OneIn(3);
 }
 
 Operation RandomOperations::Next(absl::Span<const uint32_t> live) {
@@ -91,6 +93,8 @@ Operation RandomOperations::Next(absl::Span<const uint32_t> live) {
     to_set_ &= to_set_ - 1;
     return SetOption(static_cast<size_t>(option));
   }
+  // A sleep is several operations, and undoes much of what makes other operations interesting.
+  if (with_sleep_ && choices_.OneIn(16)) return SleepOrWake(live);
   return choices_.OneIn(rare_) ? Rare(live) : Common(live);
 }
 
@@ -154,6 +158,18 @@ Operation RandomOperations::Fault() {
           .call = static_cast<uint8_t>(choices_.Draw(kFailingCalls)),
           .error = static_cast<uint8_t>(choices_.Draw(kErrors.size())),
           .amount = 1 + choices_.Draw(choices_.OneIn(2) ? 2 : 12)};
+}
+
+Operation RandomOperations::SleepOrWake(absl::Span<const uint32_t> live) {
+  const int64_t tag = choices_.OneIn(2) ? 0 : choices_.Draw(3);
+  if (choices_.OneIn(4)) return {.kind = OperationKind::kTag, .block = DrawBlock(live), .amount = tag};
+  // Mostly in their order; at times one is left out.
+  constexpr std::array kOrder = {OperationKind::kFallAsleep, OperationKind::kLetGo, OperationKind::kLetGo,
+                                 OperationKind::kTakeBack, OperationKind::kWakeUp};
+  latest_of_sleep_ += choices_.OneIn(8) ? 2 : 1;
+  const OperationKind kind = kOrder[latest_of_sleep_ % kOrder.size()];
+  const bool is_last = choices_.OneIn(2);
+  return {.kind = kind, .amount = kind != OperationKind::kLetGo ? tag : is_last ? 0 : 1 + choices_.Draw(255)};
 }
 
 Operation RandomOperations::SetOption(size_t option) {

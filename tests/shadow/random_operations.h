@@ -65,6 +65,7 @@ class RandomOperations {
   Operation Rare(absl::Span<const uint32_t> live);
   Operation Fault();
   Operation SetOption(size_t option);
+  Operation SleepOrWake(absl::Span<const uint32_t> live);
   int64_t DrawSize();
   int64_t Log(int64_t most);
   uint32_t DrawBlock(absl::Span<const uint32_t> live);
@@ -77,6 +78,8 @@ class RandomOperations {
   uint32_t rare_ = 64;  // one operation in so many
   bool with_faults_ = false;
   bool with_captures_ = false;
+  bool with_sleep_ = false;
+  size_t latest_of_sleep_ = 4;  // in their order
   Sizes sizes_ = Sizes::kMixed;
   uint32_t next_block_ = 1;
   uint32_t to_set_ = 0;  // options, a bit for each, before anything else

@@ -46,6 +46,8 @@ struct Tally {
   int64_t faults = 0;
   int64_t device_calls = 0;
   int64_t stitches = 0;
+  int64_t slept = 0;   // parts of blocks, each within a page, that lost their memory
+  int64_t woken = 0;   // that have got new memory
   LargeHandles large;  // handles of more than one page
 
   Tally& operator+=(const Tally& other) {
@@ -55,6 +57,8 @@ struct Tally {
     faults += other.faults;
     device_calls += other.device_calls;
     stitches += other.stitches;
+    slept += other.slept;
+    woken += other.woken;
     large += other.large;
     return *this;
   }
@@ -112,6 +116,24 @@ class ShadowRun final : public Reclaimer, public Observer {
   void EndEpoch(int64_t how);
   void SetOption(const Operation& operation);
   void Cache(Pages pages);
+
+  // See shadow_sleep.cc. What is asleep has no last use: it is not touched.
+  void DoSleep(const Operation& operation);
+  void FallAsleep(int64_t tag);
+  void LetGo(int64_t below);
+  void TakeBackMemory(int64_t tag);
+  void WakeUp(int64_t tag);
+  void CheckParts(const char* what, absl::Span<const Sleep::Range> said, const MemoryModel::Parts& expected);
+  void CheckAsleep();
+  // Whether the block was asleep.
+  bool FreeAsleep(uint32_t name, const LiveBlock& block);
+  // Of blocks that are asleep and have this tag, and what lies in the same pages.
+  MemoryModel::Parts LackingFor(int64_t tag) const;
+  Bytes Lacking() const;
+  // Where the block has memory.
+  static MemoryModel::Parts InMemory(const LiveBlock& block);
+  // Takes what was given back during a copy out of the model: nobody may have had it until now.
+  void EndCopying();
   void DoMeanwhile();
 
   void Enter(uint32_t name, const LiveBlock& block, const Allocation& allocation);
@@ -144,6 +166,9 @@ class ShadowRun final : public Reclaimer, public Observer {
   std::vector<uint32_t> garbage_;
   std::vector<Operation> meanwhile_;
   int64_t meanwhile_left_ = 0;
+  enum class Sleeps : uint8_t { kNot, kFalling, kWaking } sleeps_ = Sleeps::kNot;
+  MemoryModel::Parts to_go_;
+  absl::flat_hash_map<uint32_t, LiveBlock> freed_asleep_;  // while they are copied
   Captured captured_ = {};
   bool has_unmarked_ = false;  // a block was freed of which an event could not be recorded for each of its streams
   Positions idle_mark_;

@@ -41,6 +41,8 @@ TEST_P(Shadow, AgreesWithTheAllocatorOnRandomOperations) {
   EXPECT_GT(result.tally.large.moved, 0);
   EXPECT_GT(result.tally.large.released, 0);
   EXPECT_GT(result.tally.large.shared, 0);
+  EXPECT_GT(result.tally.slept, 0);
+  EXPECT_GT(result.tally.woken, 0);
 }
 
 // Short programs end in a check that everything can be given back; long ones get into states that short ones do not.

@@ -1,0 +1,358 @@
+#include "allocator/sleep.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_format.h"
+#include "allocator/port/check.h"
+#include "allocator/stitching/handle.h"
+
+namespace frugal {
+namespace {
+
+bool IsLive(const Extent& extent, int64_t page) { return extent.pages().view(page).state == View::State::kLive; }
+
+PageRun PagesOf(const Block& block) { return block.extent->PagesOf(block.address, block.end()); }
+
+// REQUIRES: the block has bytes in the run.
+Sleep::Range PartIn(const Block& block, PageRun run) {
+  const Address start = std::max(block.address, run.address());
+  return {start, std::min(block.end(), run.address() + run.size()) - start};
+}
+
+// Calls `call(first, end, live)` for each longest part of the run with memory, and each without.
+template <typename Call>
+void ForEachPart(PageRun run, Call&& call) {
+  for (int64_t page = run.first; page < run.end();) {
+    const bool live = IsLive(*run.extent, page);
+    const int64_t first = page;
+    while (page < run.end() && IsLive(*run.extent, page) == live) ++page;
+    call(first, page, live);
+  }
+}
+
+// Calls `call(handle)` for each that is live in the run.
+template <typename Call>
+void ForEachHandle(PageRun run, Call&& call) {
+  for (int64_t page = run.first; page < run.end();) {
+    if (!IsLive(*run.extent, page)) {
+      ++page;
+      continue;
+    }
+    const Handle* const handle = run.extent->pages().view(page).handle;
+    FRUGAL_CHECK(handle != nullptr);
+    call(*handle);
+    page = RunOf(*handle, handle->place).end();
+  }
+}
+
+void AddRun(std::vector<PageRun>& runs, PageRun run) {
+  if (!runs.empty() && runs.back().extent == run.extent && runs.back().end() >= run.first) {
+    runs.back().count = std::max(runs.back().end(), run.end()) - runs.back().first;
+  } else {
+    runs.push_back(run);
+  }
+}
+
+using Blocks = absl::flat_hash_set<const Block*>;
+
+// Of those that `may_be`.
+Blocks ChosenOf(const Extent& extent, Sleep::Choice chosen, bool (Block::*may_be)() const) {
+  Blocks blocks;
+  for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
+    if ((block->*may_be)() && chosen(block->address, block->tag)) blocks.insert(block);
+  }
+  return blocks;
+}
+
+// Those that are asleep go with the chosen ones.
+bool Goes(const Block& block, const Blocks& chosen) {
+  return block.state == BlockState::kAsleep || chosen.contains(&block);
+}
+
+}  // namespace
+
+template <typename Result>
+Result Sleep::Locked(absl::FunctionRef<Result()> call) {
+  ObserverQueue::Call watched(state_.observers);
+  Result result = [&]() -> Result {
+    const absl::MutexLock growing(&state_.growth_mutex);
+    const absl::MutexLock locked(&state_.mutex);
+    if (!state_.health.ok()) return state_.health;
+    try {
+      Result made = call();
+      state_.CheckChange();
+      return made;
+    } catch (const BrokenInvariant& broken) {
+      return state_.Break(broken);
+    }
+  }();
+  watched.Finish();
+  return result;
+}
+
+template <typename Call>
+void Sleep::ForEachMovable(Call&& call) const {
+  for (const Arena* arena : state_.arenas.all()) {
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      if (extent->kind() == Extent::Kind::kMovable) call(*extent);
+    }
+  }
+}
+
+absl::Status Sleep::SetTag(Address address, uint8_t tag) {
+  const absl::MutexLock locked(&state_.mutex);
+  if (!state_.health.ok()) return state_.health;
+  Block* const block = state_.allocated.Find(address);
+  if (block == nullptr) return absl::NotFoundError(absl::StrFormat("no block starts at %#x", address.value()));
+  block->tag = tag;
+  block->has_more = block->has_more || tag != 0;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Sleep::Range>> Sleep::FallAsleep(Choice chosen) {
+  return Locked<absl::StatusOr<std::vector<Range>>>(
+      [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<std::vector<Range>> {
+        absl::Status waited = state_.clocks.WaitForAll();
+        if (!waited.ok()) return waited;
+        state_.ledger.failures().Absorb(state_.returns.WaitForAllWork());
+        Settle();
+        std::vector<Range> ranges;
+        ForEachMovable([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+          const Blocks goes = ChosenOf(extent, chosen, &Block::IsAwake);
+          const std::vector<PageRun> runs = HandlesUnder(
+              extent, [&](const Block& block) { return Goes(block, goes); },
+              [](const Block& block) { return block.IsFree(); });
+          for (const PageRun& run : runs) {
+            const Address end = run.address() + run.size();
+            for (Block* block = extent.BlockAt(run.address()); block != nullptr && block->address < end;) {
+              if (block->IsFree()) {
+                block =
+                    extent.arena().Claim(block, std::max(block->address, run.address()), std::min(block->end(), end));
+              } else if (block->IsAwake()) {
+                block->Apply(BlockStep::kFallAsleep);
+                block->has_more = true;
+              }
+              block = block->next;
+            }
+            AddSleeping(run, ranges);
+          }
+          state_.sleep_runs.insert(state_.sleep_runs.end(), runs.begin(), runs.end());
+        });
+        state_.sleep_copies = true;
+        return ranges;
+      });
+}
+
+std::optional<Sleep::Why> Sleep::WhyStays(const Handle& handle, Test goes, Test may_lie_beside) {
+  if (handle.keepers > 0) return Why::kKeptInPlace;
+  const PageRun run = RunOf(handle, handle.place);
+  const Address end = run.address() + run.size();
+  for (const Block* block = run.extent->BlockAt(run.address()); block != nullptr && block->address < end;
+       block = block->next) {
+    if (!goes(*block) && !may_lie_beside(*block)) return Why::kBesideAwake;
+  }
+  return std::nullopt;
+}
+
+std::vector<PageRun> Sleep::HandlesUnder(Extent& extent, Test goes, Test may_lie_beside) {
+  std::vector<PageRun> runs;
+  const Handle* latest = nullptr;
+  for (Block* block = extent.first_block(); block != nullptr; block = block->next) {
+    if (!goes(*block)) continue;
+    ForEachHandle(PagesOf(*block), [&](const Handle& handle) {
+      if (std::exchange(latest, &handle) == &handle) return;
+      if (!WhyStays(handle, goes, may_lie_beside).has_value()) AddRun(runs, RunOf(handle, handle.place));
+    });
+  }
+  return runs;
+}
+
+void Sleep::AddSleeping(PageRun run, std::vector<Range>& ranges) {
+  const Address end = run.address() + run.size();
+  for (const Block* block = run.extent->BlockAt(run.address()); block != nullptr && block->address < end;
+       block = block->next) {
+    if (block->state == BlockState::kAsleep) ranges.push_back(PartIn(*block, run));
+  }
+}
+
+absl::StatusOr<Bytes> Sleep::LetGo(std::optional<Address> end) {
+  return Locked<absl::StatusOr<Bytes>>([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<Bytes> {
+    const std::vector<PageRun> all = std::exchange(state_.sleep_runs, {});
+    std::vector<PageRun> runs;
+    for (const PageRun& run : all) {
+      ForEachHandle(run, [&](const Handle& handle) {
+        const PageRun its = RunOf(handle, handle.place);
+        if (!end.has_value() || its.address() + its.size() <= *end) AddRun(runs, its);
+      });
+    }
+    std::vector<PageRun> emptied;
+    absl::Status status = state_.backing->Empty(runs, emptied);
+    if (end.has_value()) {
+      for (const PageRun& run : all) {
+        ForEachPart(run, [&](int64_t first, int64_t past, bool live) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+          if (live) AddRun(state_.sleep_runs, {run.extent, first, past - first});
+        });
+      }
+    } else {
+      Settle();
+    }
+    if (!status.ok()) return status;
+    Bytes gone;
+    for (const PageRun& run : emptied) gone += run.size();
+    return gone;
+  });
+}
+
+absl::StatusOr<std::vector<Sleep::Range>> Sleep::TakeBack(Choice chosen) {
+  return Locked<absl::StatusOr<std::vector<Range>>>(
+      [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<std::vector<Range>> {
+        Settle();
+        std::vector<PageRun> runs;
+        ForEachMovable([&](Extent& extent) {
+          for (Block* block = extent.first_block(); block != nullptr; block = block->next) {
+            if (block->state != BlockState::kAsleep || !chosen(block->address, block->tag)) continue;
+            ForEachPart(PagesOf(*block), [&](int64_t first, int64_t end, bool live) {
+              if (!live) AddRun(runs, {&extent, first, end - first});
+            });
+          }
+        });
+        absl::Status status = state_.backing->Refill(runs);
+        if (absl::IsResourceExhausted(status)) {
+          state_.ledger.failures().Absorb(state_.returns.WaitForAllWork());
+          state_.ledger.failures().Absorb(state_.backing->ReturnFree(kUnlimited, std::nullopt).status());
+          status = state_.backing->Refill(runs);
+        }
+        if (!status.ok()) return status;
+        std::vector<Range> ranges;
+        for (const PageRun& run : runs) AddSleeping(run, ranges);
+        state_.sleep_runs = std::move(runs);
+        state_.sleep_copies = true;
+        return ranges;
+      });
+}
+
+absl::Status Sleep::WakeUp(Choice chosen) {
+  return Locked<absl::Status>([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    ForEachMovable([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      for (Block* block = extent.first_block(); block != nullptr; block = block->next) {
+        if (block->state != BlockState::kAsleep || !chosen(block->address, block->tag)) continue;
+        bool lacks = false;
+        ForEachPart(PagesOf(*block), [&](int64_t, int64_t, bool live) { lacks |= !live; });
+        if (lacks) continue;
+        block->Apply(BlockStep::kWakeUp);
+        block->has_more = block->tag != 0 || state_.other_streams.contains(block);
+      }
+    });
+    Settle();
+    return absl::OkStatus();
+  });
+}
+
+std::vector<Sleep::StayedPart> Sleep::Stayed(Choice chosen) const {
+  const absl::MutexLock locked(&state_.mutex);
+  std::vector<StayedPart> parts;
+  if (!state_.health.ok()) return parts;
+  for (const Arena* arena : state_.arenas.all()) {
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      AddStayed(*extent, chosen, state_.births.get(), parts);
+    }
+  }
+  return parts;
+}
+
+void Sleep::AddStayed(Extent& extent, Choice chosen, const BirthEpochs* births, std::vector<StayedPart>& parts) {
+  const Blocks meant = ChosenOf(extent, chosen, &Block::IsHandedOut);
+  const Handle* latest = nullptr;
+  std::optional<Why> why;
+  for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
+    if (!meant.contains(block)) continue;
+    if (extent.kind() == Extent::Kind::kSegment) {
+      parts.push_back({ViewOf(*block, births), block->size, Why::kNoVirtualMemory});
+      continue;
+    }
+    const size_t others = parts.size();
+    ForEachHandle(PagesOf(*block), [&](const Handle& handle) {
+      // Many small blocks may share one.
+      if (std::exchange(latest, &handle) != &handle) {
+        why = WhyStays(
+            handle, [&](const Block& beside) { return Goes(beside, meant); },
+            [](const Block& beside) { return !beside.IsInUse(); });
+      }
+      if (!why.has_value()) return;
+      const Bytes stays = PartIn(*block, RunOf(handle, handle.place)).size;
+      const auto same = std::find_if(parts.begin() + static_cast<std::ptrdiff_t>(others), parts.end(),
+                                     [&](const StayedPart& part) { return part.why == *why; });
+      if (same == parts.end()) {
+        parts.push_back({ViewOf(*block, births), stays, *why});
+      } else {
+        same->size += stays;
+      }
+    });
+  }
+}
+
+std::vector<Sleep::AsleepBlock> Sleep::Asleep() const {
+  const absl::MutexLock locked(&state_.mutex);
+  std::vector<AsleepBlock> asleep;
+  if (!state_.health.ok()) return asleep;
+  ForEachMovable([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
+      if (block->state != BlockState::kAsleep) continue;
+      asleep.push_back({ViewOf(*block, state_.births.get()), {}});
+      ForEachPart(PagesOf(*block), [&](int64_t first, int64_t end, bool live) {
+        if (!live) asleep.back().lacking.push_back(PartIn(*block, {&extent, first, end - first}));
+      });
+    }
+  });
+  return asleep;
+}
+
+void Sleep::Settle() {
+  state_.sleep_copies = state_.dropped_asleep = false;
+  state_.sleep_runs.clear();
+  ForEachMovable([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    std::vector<Block*> claimed;
+    for (Block* block = extent.first_block(); block != nullptr; block = block->next) {
+      if (block->state != BlockState::kClaimed) continue;
+      const StreamClock& clock = extent.arena().clock();
+      for (; block->next != nullptr && block->next->state == BlockState::kClaimed; extent.AbsorbNext(block)) {
+        const uint32_t last_use = block->next->last_use;
+        if (clock.Expand(last_use) > clock.Expand(block->last_use)) block->last_use = last_use;
+      }
+      claimed.push_back(block);
+    }
+    for (Block* block : claimed) SettleBlock(extent.arena(), block);
+  });
+}
+
+void Sleep::SettleBlock(Arena& arena, Block* claimed) {
+  Extent& extent = *claimed->extent;
+  ForEachPart(PagesOf(*claimed), [&](int64_t first, int64_t end, bool live) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    Block* const here = claimed;
+    FRUGAL_CHECK(here != nullptr);
+    const PageRun part{&extent, first, end - first};
+    const Address from = std::max(here->address, part.address());
+    const Address to = std::min(here->end(), part.address() + part.size());
+    const PageRun whole = extent.WholePages(from, to);
+    if (live) {
+      claimed = to < here->end() ? extent.Split(here, to - here->address) : nullptr;
+      // A guest among it was not known to be free.
+      state_.backing->BecameFree(arena.Unclaim(here), from, to);
+      return;
+    }
+    // The ends share their pages with what is asleep.
+    if (whole.count == 0) {
+      claimed = to < here->end() ? extent.Split(here, to - here->address) : nullptr;
+      return;
+    }
+    Block* const hole = whole.address() > here->address ? extent.Split(here, whole.address() - here->address) : here;
+    claimed = whole.size() < hole->size ? extent.Split(hole, whole.size()) : nullptr;
+    arena.BecomeHole(hole);
+  });
+}
+
+}  // namespace frugal
