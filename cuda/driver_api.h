@@ -29,6 +29,14 @@ namespace frugal {
   X(MemGetInfo, cuMemGetInfo_v2)                           \
   X(MemAlloc, cuMemAlloc_v2)                               \
   X(MemFree, cuMemFree_v2)                                 \
+  X(MemHostAlloc, cuMemHostAlloc)                          \
+  X(MemFreeHost, cuMemFreeHost)                            \
+  X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v2)                 \
+  X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v2)                 \
+  X(MemsetD8Async, cuMemsetD8Async)                        \
+  X(StreamCreate, cuStreamCreate)                          \
+  X(StreamDestroy, cuStreamDestroy_v2)                     \
+  X(StreamSynchronize, cuStreamSynchronize)                \
   X(EventCreate, cuEventCreate)                            \
   X(EventDestroy, cuEventDestroy_v2)                       \
   X(EventRecord, cuEventRecord)                            \

@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "allocator/port/format_bytes.h"
+#include "cuda/driver_scope.h"
 #include "cuda/second_try.h"
 
 namespace frugal {
@@ -30,42 +31,6 @@ CUmemAccessDesc ReadWriteFrom(int ordinal) {
 
 }  // namespace
 
-// For the time of one call: the device's primary context, or the one given, is the thread's, and calls that a strict
-// stream capture of any thread forbids are allowed. None of what we call is recorded into a graph, so relaxing the mode
-// is safe.
-class DriverDevice::DriverScope {
- public:
-  explicit DriverScope(const DriverDevice& device) : DriverScope(device, device.context_) {}
-  DriverScope(const DriverDevice& device, CUcontext context) : api_(device.api_) {
-    CUcontext current = nullptr;
-    status_ = api_.ToStatus(api_.CtxGetCurrent(&current), "cuCtxGetCurrent");
-    if (status_.ok() && current != context) {
-      status_ = api_.ToStatus(api_.CtxPushCurrent(context), "cuCtxPushCurrent");
-      pushed_ = status_.ok();
-    }
-    if (!status_.ok()) return;
-    status_ = api_.ToStatus(api_.ThreadExchangeStreamCaptureMode(&mode_), "cuThreadExchangeStreamCaptureMode");
-    exchanged_ = status_.ok();
-  }
-  ~DriverScope() {
-    // Neither can fail where its counterpart has not.
-    if (exchanged_) api_.ThreadExchangeStreamCaptureMode(&mode_);
-    CUcontext popped;
-    if (pushed_) api_.CtxPopCurrent(&popped);
-  }
-  DriverScope(const DriverScope&) = delete;
-  DriverScope& operator=(const DriverScope&) = delete;
-
-  const absl::Status& status() const { return status_; }
-
- private:
-  const DriverApi& api_;
-  absl::Status status_;
-  bool pushed_ = false;
-  bool exchanged_ = false;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-};
-
 // Runs one driver function, `name` as in DriverApi, and notes how long it took as a call of kind `call`; a CUresult.
 #define FRUGAL_TIMED(call, name, ...)                                 \
   [&]() -> CUresult {                                                 \
@@ -76,7 +41,7 @@ class DriverDevice::DriverScope {
 // The same of this device, in a DriverScope; a Status.
 #define FRUGAL_DRIVER_CALL(call, name, ...)                                                \
   [&]() -> absl::Status {                                                                  \
-    DriverScope scope(*this);                                                              \
+    DriverScope scope(api_, context_);                                                     \
     if (!scope.status().ok()) return scope.status();                                       \
     return api_.ToStatus(FRUGAL_TIMED(call, name __VA_OPT__(, ) __VA_ARGS__), "cu" #name); \
   }()
@@ -110,8 +75,9 @@ DriverDevice::DriverDevice(const DriverApi& api, int ordinal, CUdevice device, C
     : api_(api), ordinal_(ordinal), device_(device), context_(context), access_({ReadWriteFrom(ordinal)}) {}
 
 DriverDevice::~DriverDevice() {
+  host_copies_.reset();
   {
-    DriverScope scope(*this);
+    DriverScope scope(api_, context_);
     absl::MutexLock lock(&events_mutex_);
     for (CUevent event : idle_events_) api_.EventDestroy(event);
   }
@@ -155,7 +121,7 @@ absl::Status DriverDevice::Inspect() {
     allocation_.allocFlags.gpuDirectRDMACapable = 1;
   }
   size_t granularity = 0;
-  DriverScope scope(*this);
+  DriverScope scope(api_, context_);
   if (!scope.status().ok()) return scope.status();
   absl::Status status =
       api_.ToStatus(api_.MemGetAllocationGranularity(&granularity, &allocation_, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
@@ -315,7 +281,7 @@ absl::StatusOr<CUevent> DriverDevice::TakeEvent(CUcontext context) {
 }
 
 absl::StatusOr<Event> DriverDevice::Record(Stream stream) {
-  DriverScope scope(*this, ContextOf(stream));
+  DriverScope scope(api_, ContextOf(stream));
   if (!scope.status().ok()) return scope.status();
   if (absl::Status status = lives_.Check(stream); !status.ok()) return status;
   if (absl::Status status = CheckNotCapturing(stream); !status.ok()) return status;
@@ -330,7 +296,7 @@ absl::StatusOr<Event> DriverDevice::Record(Stream stream) {
 }
 
 absl::StatusOr<bool> DriverDevice::HasPassed(Event event) {
-  DriverScope scope(*this);
+  DriverScope scope(api_, context_);
   if (!scope.status().ok()) return scope.status();
   const CUresult result = FRUGAL_TIMED(event_query, EventQuery, ToDriver(event));
   if (result == CUDA_ERROR_NOT_READY) return false;
@@ -339,7 +305,7 @@ absl::StatusOr<bool> DriverDevice::HasPassed(Event event) {
 }
 
 absl::Status DriverDevice::StreamWait(Stream stream, Event event) {
-  DriverScope scope(*this, ContextOf(stream));
+  DriverScope scope(api_, ContextOf(stream));
   if (!scope.status().ok()) return scope.status();
   // A captured stream would wait inside the graph for an event outside it, which ends the capture with an error.
   if (absl::Status status = CheckNotCapturing(stream); !status.ok()) return status;
@@ -365,7 +331,7 @@ void DriverDevice::Recycle(Event event) {
     }
   }
   // The thread may have no context, and any will do.
-  const DriverScope scope(*this);
+  const DriverScope scope(api_, context_);
   api_.EventDestroy(ToDriver(event));
 }
 

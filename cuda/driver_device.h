@@ -22,6 +22,7 @@
 #include "cuda/address_ranges.h"
 #include "cuda/driver_api.h"
 #include "cuda/driver_times.h"
+#include "cuda/host_copies.h"
 #include "cuda/stream_lives.h"
 #include "cuda/unified_memory.h"
 
@@ -70,6 +71,8 @@ class DriverDevice final : public Device {
   // The device's name, and "GPU-" with its UUID, by which all processes know it; "" where the driver does not say.
   std::string Name() const;
   std::string Uuid() const;
+  // Of this device's memory.
+  HostCopies& host_copies() { return *host_copies_; }
   // How long the calls since Open have taken.
   const DriverTimes& times() const { return times_; }
   // The host's memory, where that is the device's; nullptr: the device has its own.
@@ -105,8 +108,6 @@ class DriverDevice final : public Device {
   void Recycle(Event event) override;
 
  private:
-  class DriverScope;
-
   DriverDevice(const DriverApi& api, int ordinal, CUdevice device, CUcontext context);
 
   // Asks the device what it can do; sets virtual_memory_ and allocation_.
@@ -147,6 +148,7 @@ class DriverDevice final : public Device {
   CUmemAllocationProp allocation_ = {};
   std::string broken_promise_;
   DriverTimes times_;
+  std::unique_ptr<HostCopies> host_copies_ = std::make_unique<HostCopies>(api_, context_, times_);
 
   absl::Mutex access_mutex_;
   std::vector<CUmemAccessDesc> access_ ABSL_GUARDED_BY(access_mutex_);

@@ -1,6 +1,6 @@
-// What can still be had of memory that a GPU shares with its host (an integrated GPU: Jetson, DGX Spark), asked of the
-// kernel. The driver's own answer (cuMemGetInfo) is the kernel's MemFree there: files that the kernel keeps in memory
-// and would forget count as taken, and nothing says when the host begins to swap.
+// What can still be had of the host's memory, asked of the kernel: for copies there, and where a GPU shares it (an
+// integrated GPU: Jetson, DGX Spark). The driver's own answer (cuMemGetInfo) is the kernel's MemFree there: files that
+// the kernel keeps in memory and would forget count as taken, and nothing says when the host begins to swap.
 
 #ifndef FRUGAL_CUDA_UNIFIED_MEMORY_H_
 #define FRUGAL_CUDA_UNIFIED_MEMORY_H_

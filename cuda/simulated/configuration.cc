@@ -96,7 +96,7 @@ class Reader {
   std::string* const problem_;
 };
 
-// What docs/simulated_gpu.md lists, but for those that are longer than a value.
+// What docs/simulated_gpu_inside.md lists, but for those that are longer than a value.
 void ReadValues(Reader& reader, Configuration* configuration) {
   reader.Read("FRUGAL_SIM_MEMORY", &configuration->memory);
   reader.Read("FRUGAL_SIM_CONTEXT", &configuration->context);

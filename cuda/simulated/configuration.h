@@ -1,4 +1,4 @@
-// What the simulated machine is like, and how the environment says so (docs/simulated_gpu.md lists the variables).
+// What the simulated machine is like, and how the environment says so: docs/simulated_gpu_inside.md has the variables.
 
 #ifndef FRUGAL_CUDA_SIMULATED_CONFIGURATION_H_
 #define FRUGAL_CUDA_SIMULATED_CONFIGURATION_H_

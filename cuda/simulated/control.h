@@ -1,8 +1,8 @@
 // What a test, a benchmark or the replay asks of the simulated GPU beyond CUDA: exported by the simulated libcuda.so.1,
 // which every simulated libcudart.so needs, so that dlsym(RTLD_DEFAULT, ...) and ctypes find it through either.
 //
-// docs/simulated_gpu.md lists the variables of the environment, which are read once when the library is loaded. What
-// cannot be understood ends the process at once with one line on stderr and exit status 2.
+// docs/simulated_gpu_inside.md lists the variables of the environment, which are read once when the library is loaded.
+// What cannot be understood ends the process at once with one line on stderr and exit status 2.
 //
 // Kinds of call that are counted, by name: "create" "map" "set_access" "unmap" "release" "reserve" "unreserve"
 // "malloc" "free" "sync" (the host waited for a stream, an event or the device) "event_record" "event_query"
@@ -24,7 +24,7 @@ extern "C" {
 // Calls of a kind since the start or the last reset; UINT64_MAX for a kind that does not exist. "driver.map": those
 // that functions of the driver (cu...) made, not of the runtime (cuda...).
 uint64_t frugal_sim_calls(const char* kind);
-// Time that all driver calls since the last reset would have taken, by the latency model of docs/simulated_gpu.md.
+// Time that all driver calls since the last reset would have taken, by docs/simulated_gpu_inside.md's latency model.
 uint64_t frugal_sim_driver_ns(void);
 void frugal_sim_reset_counters(void);
 
@@ -37,6 +37,8 @@ uint64_t frugal_sim_memory_used(int gpu);
 uint64_t frugal_sim_memory_peak(int gpu);
 // What the driver has taken of it for itself beside its context (FRUGAL_SIM_FULL), and libraries for themselves.
 uint64_t frugal_sim_memory_of_driver(int gpu);
+// What of it is managed memory (cudaMallocManaged), which a GPU that is full moves to the host and this one keeps.
+uint64_t frugal_sim_memory_managed(int gpu);
 // Takes `bytes` of it, a multiple of 2 MiB, for a library that the driver knows of and this process's allocator does
 // not; below 0: gives them back. 0 if there are not as many left.
 int frugal_sim_take_for_driver(int gpu, int64_t bytes);

@@ -137,6 +137,15 @@ std::optional<Segments::Segment> Segments::Find(Address address) const {
   return it->second;
 }
 
+Bytes Segments::managed(int gpu) const {
+  std::lock_guard lock(mutex_);
+  Bytes sum;
+  for (const auto& [start, segment] : segments_) {
+    if (segment.gpu == gpu && segment.kind == Kind::kManaged) sum += segment.size;
+  }
+  return sum;
+}
+
 Segments::ByStart::const_iterator Segments::FindAround(Address address) const {
   auto it = segments_.upper_bound(address);
   if (it == segments_.begin()) return segments_.end();

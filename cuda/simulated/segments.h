@@ -67,6 +67,7 @@ class Segments {
   Error DisablePeer(int gpu, int peer);
 
   std::optional<Segment> Find(Address address) const;
+  Bytes managed(int gpu) const;
 
  private:
   using ByStart = std::map<Address, Segment>;

@@ -29,6 +29,20 @@ TEST_F(ExportsTest, DriverAndRuntimeShareOneMachine) {
   EXPECT_EQ(DRIVER(frugal_sim_memory_used)(0), 0u);
 }
 
+TEST_F(ExportsTest, ManagedMemoryIsTheGpusWhereverItIsPrefetchedTo) {
+  void* pointer = nullptr;
+  ASSERT_EQ(RUNTIME(cudaMallocManaged)(&pointer, 3 * kPage, cudaMemAttachGlobal), cudaSuccess);
+  const cudaMemLocation host = {cudaMemLocationTypeHost, {}};
+  EXPECT_EQ(RUNTIME(cudaMemPrefetchAsync)(pointer, 3 * kPage, host, 0, nullptr), cudaSuccess);
+  EXPECT_EQ(DRIVER(frugal_sim_memory_managed)(0), 3 * kPage);
+  EXPECT_EQ(DRIVER(frugal_sim_memory_managed)(1), 0u);
+  ASSERT_EQ(RUNTIME(cudaFree)(pointer), cudaSuccess);
+  EXPECT_EQ(DRIVER(frugal_sim_memory_managed)(0), 0u);
+  ASSERT_EQ(RUNTIME(cudaMalloc)(&pointer, 3 * kPage), cudaSuccess);
+  EXPECT_EQ(RUNTIME(cudaMemPrefetchAsync)(pointer, 3 * kPage, host, 0, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(DRIVER(frugal_sim_memory_managed)(0), 0u);
+}
+
 TEST_F(ExportsTest, DeviceSetInTheRuntimeIsCurrentInTheDriver) {
   ASSERT_EQ(RUNTIME(cudaSetDevice)(1), cudaSuccess);
   CUdevice device = -1;

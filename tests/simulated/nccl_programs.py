@@ -5,6 +5,7 @@ torchrun --nproc-per-node 2 nccl_programs.py NAME FOLDER
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import frugal_alloc
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -151,6 +153,54 @@ def small_ddp() -> dict:
     return {"losses": losses, "sums": [parameter.double().sum().item() for parameter in model.parameters()]}
 
 
+def fill_cache() -> None:
+    """PyTorch's allocator has all of the GPU, and no tensor lies in it."""
+    held = []
+    with contextlib.suppress(torch.OutOfMemoryError):
+        while True:
+            held.append(torch.empty(64 << 20, dtype=torch.uint8, device="cuda"))
+
+
+def beside_full_cache() -> dict:
+    """What NCCL takes (bytes) for a late group, and for collectives of other kinds in it."""
+    if os.environ["ALLOCATOR"] == "frugal":
+        frugal_alloc.enable()
+    group, value, other = None, numbers(RANK, 1), numbers(0, 0)
+    taken = {}
+
+    def make_group() -> None:
+        nonlocal group
+        group = dist.new_group([0, 1])
+        fill_cache()
+        dist.all_reduce(value, group=group)
+
+    def make_ddp() -> None:
+        layer, own = nn.Linear(4, 4).cuda(), dist.new_group([0, 1])
+        fill_cache()
+        DistributedDataParallel(layer, process_group=own)
+
+    def send() -> None:
+        dist.send(value, 1, group=group) if RANK == 0 else dist.recv(other, 0, group=group)
+
+    uses = {
+        "default group": lambda: dist.all_reduce(value),
+        "late group": make_group,
+        "DistributedDataParallel": make_ddp,
+        "pair": send,
+        "all pairs": lambda: dist.all_to_all_single(other, value, group=group),
+    }
+    for name, use in uses.items():
+        fill_cache()
+        before = taken_by_driver()
+        value.mul_(2)  # so that the GPU is busy
+        try:
+            use()
+        except dist.DistBackendError as error:
+            return {"error": str(error)}
+        taken[name] = taken_by_driver() - before
+    return taken
+
+
 def fsdp2() -> dict:
     gc.collect()
     before = torch.cuda.memory_allocated()
@@ -199,7 +249,8 @@ def dies() -> dict:
 
 
 PROGRAMS: dict[str, Callable[[], dict]] = {
-    one.__name__: one for one in (collectives, pairs, graph, ddp, small_ddp, fsdp2, tensor_parallel, dies)
+    one.__name__: one
+    for one in (collectives, pairs, graph, ddp, small_ddp, beside_full_cache, fsdp2, tensor_parallel, dies)
 }
 
 

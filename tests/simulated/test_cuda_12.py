@@ -80,5 +80,5 @@ def test_pointer_attributes_are_not_written_past_their_end() -> None:
 
 
 def test_what_cuda_12_has_and_is_not_simulated_is_refused() -> None:
-    out = output("print(cuda12.cudaMemPrefetchAsync(0, c_size_t(0), 0, 0))")
+    out = output("print(cuda12.cudaOccupancyMaxActiveClusters(0, 0, 0))")
     assert out == "801\n"  # cudaErrorNotSupported

@@ -47,7 +47,7 @@ def launch(*command: str, values: str = "none", ignored: str = "", **options) ->
     [
         ("16GiB", 16 * GIB),
         ("16G", 16 * GIB),
-        ("16gb", 16 * GIB),
+        ("16g", 16 * GIB),
         ("1.5 GiB", 3 * GIB // 2),
         ("512MiB", GIB // 2),
         ("1073741824", GIB),
@@ -65,6 +65,12 @@ def test_what_is_no_size_gets_one_line_that_shows_how_to_write_one(text: str) ->
     assert repr(text) in str(raised.value)
     assert "16GiB" in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["16GB", "16gb", "1.5 GB", "512MB"])
+def test_a_size_that_may_be_of_powers_of_1000_or_of_1024_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"has two meanings.*; write [\d.]+[GM]iB"):
+        parse_size(text)
 
 
 # --- Environments.
@@ -119,7 +125,8 @@ def test_missing_libraries_are_named_with_what_to_do(tmp_path: Path, monkeypatch
 
 def test_documented_variables_are_those_that_the_simulated_gpu_reads() -> None:
     page, source = (
-        (PACKAGE.parent / path).read_text() for path in ("docs/simulated_gpu.md", "cuda/simulated/configuration.cc")
+        (PACKAGE.parent / path).read_text()
+        for path in ("docs/simulated_gpu_inside.md", "cuda/simulated/configuration.cc")
     )
     documented = re.findall(r"^\| `(FRUGAL_SIM_\w+)`", page, re.MULTILINE)
     assert sorted(documented) == sorted(set(re.findall(r"FRUGAL_SIM_\w+", source)) - {"FRUGAL_SIM_VALUES"})

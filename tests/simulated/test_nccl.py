@@ -142,6 +142,20 @@ def test_tensor_parallel_layers_and_optimizer_state_are_shared_out(trained: list
     assert trained[0]["tensor_parallel"]["own"] == trained[1]["tensor_parallel"]["own"]
 
 
+@pytest.mark.parametrize("kernel", ["0", "20000000"], ids=["idle", "busy"])
+def test_nccl_has_room_beside_a_full_cache_of_ours(tmp_path: Path, node: Path, kernel: str) -> None:
+    both = ranks("beside_full_cache", tmp_path, node, ALLOCATOR="frugal", FRUGAL_SIM_KERNEL_NS=kernel)
+    rings, receives, sends = 24 * 12 * MIB, 32 * 10 * MIB, 32 * 2 * MIB
+    for rank, (first, second) in zip(both, [(sends, receives), (receives, sends)], strict=True):
+        in_a_group = dict.fromkeys(("default group", "late group", "DistributedDataParallel"), rings)
+        assert rank["beside_full_cache"] == in_a_group | {"pair": first, "all pairs": second}
+
+
+def test_nccl_finds_no_memory_beside_a_full_cache_of_pytorchs(tmp_path: Path, node: Path) -> None:
+    for rank in ranks("beside_full_cache", tmp_path, node, ALLOCATOR="native"):
+        assert "out of memory" in rank["beside_full_cache"]["error"]
+
+
 # --- Errors.
 
 

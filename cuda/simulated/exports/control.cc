@@ -78,6 +78,10 @@ void frugal_sim_reset_counters(void) {
 
 uint64_t frugal_sim_memory_used(int gpu) { return BytesOf(gpu, &PhysicalMemory::used); }
 
+uint64_t frugal_sim_memory_managed(int gpu) {
+  return static_cast<uint64_t>(TheMachine().segments().managed(gpu).count());
+}
+
 uint64_t frugal_sim_memory_peak(int gpu) { return BytesOf(gpu, &PhysicalMemory::peak); }
 
 uint64_t frugal_sim_kept_bytes(void) { return static_cast<uint64_t>(TheMachine().configuration().keep.count()); }

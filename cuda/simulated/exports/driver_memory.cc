@@ -165,6 +165,18 @@ CUresult cuMemFree(CUdeviceptr pointer) {
   });
 }
 
+CUresult cuMemHostAlloc(void** pointer, size_t size, unsigned) {
+  if (pointer == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  return OutsideCapture([&](Machine& machine, int) { return machine.AllocateHost(ToBytes(size), pointer); });
+}
+
+CUresult cuMemFreeHost(void* pointer) {
+  return OutsideCapture([&](Machine& machine, int gpu) {
+    machine.streams().of(gpu).Wait();
+    return machine.host_memory().Free(pointer);
+  });
+}
+
 CUresult cuMemGetInfo(size_t* free, size_t* total) {
   return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
     Bytes free_bytes;

@@ -18,6 +18,7 @@ CUresult GiveAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr po
   Machine& machine = TheMachine();
   const bool known = IsKnown(pointer);
   const auto allocation = machine.FindAllocation(Address(pointer));
+  const auto segment = machine.segments().Find(Address(pointer));
   const auto give = [data](auto value) {
     *static_cast<decltype(value)*>(data) = value;
     return CUDA_SUCCESS;
@@ -32,6 +33,9 @@ CUresult GiveAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr po
       return give(known ? pointer : CUdeviceptr{0});
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return give(allocation ? allocation->gpu : known ? 0 : -2);
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      // As cudaIpcGetMemHandle: not what is mapped, managed or another process's.
+      return give(static_cast<int>(segment && segment->kind == Segments::Kind::kDevice));
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
       return give(static_cast<int>(allocation && allocation->kind == Segments::Kind::kManaged));
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:

@@ -34,6 +34,15 @@ cudaError_t cudaMallocManaged(void** pointer, size_t size, unsigned) {
       [&](Machine& machine, int gpu) { return Allocate(machine, gpu, size, Segments::Kind::kManaged, pointer); });
 }
 
+// What is managed counts as the GPU's in whole, wherever it is prefetched to; arguments differ between CUDA 12 and 13.
+cudaError_t cudaMemPrefetchAsync(const void* pointer, size_t, cudaMemLocation, unsigned, cudaStream_t) {
+  return OnCurrentGpu([&](Machine& machine, int) {
+    const std::optional<Segments::Segment> segment = machine.segments().Find(Address(pointer));
+    const bool managed = segment && segment->kind == Segments::Kind::kManaged;
+    return managed ? Error::kSuccess : Error::kInvalidValue;
+  });
+}
+
 cudaError_t cudaFree(void* pointer) {
   // Programs free nothing so that a context is made.
   if (pointer == nullptr) return OnCurrentGpu([](Machine&, int) { return Error::kSuccess; });

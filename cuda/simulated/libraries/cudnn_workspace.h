@@ -1,4 +1,4 @@
-// How much workspace cuDNN's stand-in asks for: a model, which was not measured (docs/simulated_gpu.md has its
+// How much workspace cuDNN's stand-in asks for: a model, which was not measured (docs/simulated_gpu_inside.md has its
 // reasons).
 
 #ifndef FRUGAL_CUDA_SIMULATED_LIBRARIES_CUDNN_WORKSPACE_H_

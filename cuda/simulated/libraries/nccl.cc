@@ -1,5 +1,5 @@
 // The stand-in for NCCL: see stand_in.h. A communicator's ranks are processes of one machine, or threads, or one
-// thread. What each function does is NCCL's documentation's; what this one leaves out is in docs/simulated_gpu.md.
+// thread. What each function does is NCCL's documentation's; what this leaves out is in docs/simulated_gpu_inside.md.
 
 #include <algorithm>
 #include <cstddef>
