@@ -2,7 +2,6 @@
 
 #include <c10/util/intrusive_ptr.h>
 #include <cxxabi.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "bindings/adapter/torch_compat.h"
+#include "bindings/adapter/torch_symbol.h"
 
 namespace frugal {
 namespace {
@@ -60,12 +60,8 @@ std::string FunctionName(absl::Span<const PythonFrame> frames) {
 }  // namespace
 
 void FindAutograd() {
-  // Python loads torch's libraries where RTLD_DEFAULT does not look.
-  void* const torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-  if (torch == nullptr) return;
-  current_node.store(reinterpret_cast<CurrentNodeFunction>(dlsym(torch, "_ZN5torch8autograd16get_current_nodeEv")));
-  next_sequence.store(reinterpret_cast<SequenceFunction>(dlsym(torch, "_ZN2at15sequence_number4peekEv")));
-  dlclose(torch);
+  current_node.store(reinterpret_cast<CurrentNodeFunction>(FindInTorch("_ZN5torch8autograd16get_current_nodeEv")));
+  next_sequence.store(reinterpret_cast<SequenceFunction>(FindInTorch("_ZN2at15sequence_number4peekEv")));
   autograd_is_known.store(current_node.load() != nullptr || next_sequence.load() != nullptr);
 }
 

@@ -4,26 +4,40 @@
 #include <utility>
 
 namespace frugal {
+namespace {
+
+// Goes back at a time, since nobody can allocate meanwhile: some milliseconds.
+constexpr Bytes kAtOnce = MiB(512);
+
+}  // namespace
 
 GpuMemory::GpuMemory(c10::DeviceIndex ordinal, std::unique_ptr<DriverDevice> device, AddressDirectory& directory,
-                     caching::CUDAAllocator& native, Routing& routing, History& history)
+                     caching::CUDAAllocator& native, Routing& routing, History& history, PrivatePools& pools)
     : ordinal_(ordinal),
       device_(std::move(device)),
-      reclaimer_(ordinal, native_share_, routing),
+      reclaimer_(ordinal, allocator_, native_share_, routing, pools),
       history_(history, ordinal),
       allocator_(*device_, directory, &reclaimer_),
       native_share_(ordinal, native, allocator_.settings().limit()),
       limit_(*device_, native_share_),
       statistics_(ordinal, native_share_, allocator_) {}
 
-Bytes GpuMemory::Trim(Bytes enough) {
-  const absl::StatusOr<Bytes> trimmed = allocator_.Trim(enough);
+Bytes GpuMemory::Trim(Bytes enough, OnlyPool only) {
+  const absl::StatusOr<Bytes> trimmed = allocator_.Trim(enough, only);
   if (trimmed.ok()) return *trimmed;
   if (!absl::IsDataLoss(trimmed.status())) {
     TORCH_WARN("frugal_alloc still holds idle memory of GPU ", static_cast<int>(ordinal_),
                ", since the driver did not take it back: ", trimmed.status().message());
   }
   return Bytes(0);
+}
+
+Bytes GpuMemory::Asleep() {
+  Bytes asleep;
+  for (const Sleep::AsleepBlock& sleeper : allocator_.sleep().Asleep()) {
+    for (const AddressRange& range : sleeper.lacking) asleep += range.size;
+  }
+  return asleep;
 }
 
 std::optional<Bytes> GpuMemory::RoomAtPeak() {
@@ -38,10 +52,8 @@ std::optional<Bytes> GpuMemory::RoomAtPeak() {
 }
 
 absl::StatusOr<Bytes> GpuMemory::ReleaseIdle(const Routing& routing) {
-  // At a time, since nobody can allocate meanwhile: some milliseconds.
-  constexpr Bytes kAtOnce = MiB(512);
   Bytes released;
-  while (!routing.HasOpenPool(ordinal_)) {
+  while (!routing.MayCapture(ordinal_)) {
     const absl::StatusOr<Bytes> some = allocator_.ReturnIdle(kAtOnce);
     if (!some.ok()) return some.status();
     released += *some;
@@ -50,6 +62,20 @@ absl::StatusOr<Bytes> GpuMemory::ReleaseIdle(const Routing& routing) {
     break;
   }
   return released;
+}
+
+GpuMemory::Given GpuMemory::GiveBack(Bytes enough, const Routing& routing) {
+  Given given;
+  while (given.bytes < enough && device_->HasVirtualMemory() && !routing.MayCapture(ordinal_)) {
+    const Bytes at_once = std::min(enough - given.bytes, kAtOnce);
+    // Where the driver fails, it stays.
+    const Bytes some = allocator_.ReturnPassed(at_once).value_or(Bytes(0));
+    given.bytes += some;
+    if (some >= at_once) continue;
+    given.is_all = allocator_.HaveStreamsPassed();
+    break;
+  }
+  return given;
 }
 
 void GpuMemory::SetPolicy(const PolicySettings& policy) {

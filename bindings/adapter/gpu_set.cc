@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "bindings/adapter/autograd_node.h"
 #include "bindings/adapter/site_sampler.h"
 #include "bindings/threads/forked_child.h"
@@ -35,7 +37,7 @@ std::unique_ptr<GpuMemory> GpuSet::Make(c10::DeviceIndex ordinal) {
     const absl::Status status = (*device)->AllowPeer(from);
     TORCH_CHECK(status.ok(), "frugal_alloc: ", status.message());
   }
-  auto gpu = std::make_unique<GpuMemory>(ordinal, *std::move(device), directory_, native_, routing_, history_);
+  auto gpu = std::make_unique<GpuMemory>(ordinal, *std::move(device), directory_, native_, routing_, history_, pools_);
   absl::Status status = gpu->limit().SetFraction(native_.initialized() ? native_.getMemoryFraction(ordinal) : 1.0);
   if (status.ok()) status = gpu->limit().Set(memory_limit_);
   TORCH_CHECK(status.ok(), "frugal_alloc: ", status.message());
@@ -118,12 +120,35 @@ absl::StatusOr<Bytes> GpuSet::ReleaseIdle() {
   absl::Status status;
   Bytes released;
   ForEach([&](GpuMemory& gpu) {
+    gpu.GiveBackReleased();
     const absl::StatusOr<Bytes> some = gpu.ReleaseIdle(routing_);
     released += some.value_or(Bytes(0));
     status.Update(some.status());
   });
   if (!status.ok()) return status;
   return released;
+}
+
+void GpuSet::MakeRoom(GpuMemory& gpu) {
+  // 5 GiB of 80, where the first all-to-all of eight GPUs took 3.3 (NVIDIA/nccl#1685).
+  constexpr int64_t kRoomPart = 16;
+  constexpr absl::Duration kPatience = absl::Seconds(1);
+  const absl::StatusOr<MemoryInfo> memory = gpu.device().GetMemoryInfo();
+  if (!memory.ok()) return;
+  Bytes lacking = Bytes(memory->total.count() / kRoomPart) - memory->free;
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (lacking > Bytes(0)) {
+    const GpuMemory::Given given = GiveBack(gpu, lacking);
+    lacking -= given.bytes;
+    if (given.is_all || absl::Now() >= deadline) break;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+}
+
+GpuMemory::Given GpuSet::GiveBack(GpuMemory& gpu, Bytes enough) {
+  GpuMemory::Given given;
+  idle_releaser_.Call([&] { given = gpu.GiveBack(enough, routing_); });
+  return given;
 }
 
 void GpuSet::ReleaseIdleOrWarn() {
@@ -148,6 +173,14 @@ void GpuSet::BecomeForkedChild() {
   for (std::atomic<GpuMemory*>& gpu : gpus_) gpu.store(nullptr, std::memory_order_relaxed);
   // The parent's ranges may have been in the middle of a change.
   new (&directory_) AddressDirectory;
+}
+
+void GpuSet::NoteSnapshot(MempoolId_t pool) {
+  if (!history_.enabled()) return;
+  ForEach([&](GpuMemory& gpu) {
+    const int64_t active = pool == kDefaultPool ? gpu.statistics().Ours().active_bytes[0].current : 0;
+    history_.NoteSnapshot(gpu.ordinal(), static_cast<size_t>(active));
+  });
 }
 
 void GpuSet::AttachHistory() {

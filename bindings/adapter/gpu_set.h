@@ -17,6 +17,7 @@
 #include "allocator/blocks/address_directory.h"
 #include "bindings/adapter/gpu_memory.h"
 #include "bindings/adapter/history.h"
+#include "bindings/adapter/private_pools.h"
 #include "bindings/adapter/routing.h"
 #include "bindings/adapter/torch_compat.h"
 #include "bindings/settings/settings.h"
@@ -30,8 +31,8 @@ namespace frugal {
 class GpuSet {
  public:
   // All must outlive the object.
-  GpuSet(caching::CUDAAllocator& native, Routing& routing, History& history)
-      : native_(native), routing_(routing), history_(history) {
+  GpuSet(caching::CUDAAllocator& native, Routing& routing, History& history, PrivatePools& pools)
+      : native_(native), routing_(routing), history_(history), pools_(pools) {
     idle_releaser_.GuardProcess();
   }
 
@@ -86,8 +87,18 @@ class GpuSet {
   void AwaitIdleRelease() { idle_releaser_.AwaitCall(); }
   // What the policy of every GPU, opened or not, is told.
   void SetPolicy(const PolicySettings& policy);
-  // See GpuMemory::ReleaseIdle.
+  // A library is about to take memory of the driver, as NCCL does for a communicator: gives idle memory of ours back
+  // until a 16th of each GPU is free. Waits a second at most for work that uses it. If the driver fails, nothing is
+  // said: whoever takes the memory will.
+  void MakeRoom() {
+    ForEach([this](GpuMemory& gpu) { MakeRoom(gpu); });
+  }
+  // GpuMemory::GiveBack of one of these, not while AwaitIdleRelease returns or the process forks.
+  GpuMemory::Given GiveBack(GpuMemory& gpu, Bytes enough);
+  // See GpuMemory::ReleaseIdle and GiveBackReleased.
   absl::StatusOr<Bytes> ReleaseIdle();
+  // Native has recorded a snapshot of `pool`, in which our memory is still to be counted.
+  void NoteSnapshot(MempoolId_t pool);
   // History listens from now on: everybody reports to it.
   void AttachHistory();
   // What the parent had opened is its own: this set is empty again, and knows no pointer.
@@ -96,6 +107,7 @@ class GpuSet {
  private:
   static constexpr size_t kMaxGpus = 128;  // more than c10::DeviceIndex can name
 
+  void MakeRoom(GpuMemory& gpu);
   void ReleaseIdleOrWarn();
   void WarnUnlessStarted(const absl::Status& status);
   GpuMemory& Open(c10::DeviceIndex ordinal) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -107,6 +119,7 @@ class GpuSet {
   caching::CUDAAllocator& native_;
   Routing& routing_;
   History& history_;
+  PrivatePools& pools_;
   std::function<void()> when_opened_ = [] {};
   AddressDirectory directory_;
   std::array<std::atomic<GpuMemory*>, kMaxGpus> gpus_ = {};

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "allocator/port/thrown.h"
+#include "bindings/adapter/mem_pools.h"
 
 namespace frugal {
 namespace {
@@ -158,14 +159,14 @@ void History::PopCompileContext() {
 bool History::Skips(TraceEntry::Action action) const { return (skipped_actions_ >> action & 1u) != 0; }
 
 void History::Record(TraceEntry::Action action, c10::DeviceIndex device, size_t address, size_t size,
-                     cudaStream_t stream, const ContextPointer& fallback) {
+                     cudaStream_t stream, const ContextPointer& fallback, MempoolId_t pool) {
   if (!listening()) return;
   const Operation* operation = Operation::Current();
   static const TraceNotes* const no_notes = new TraceNotes{kNoCompileContext, ""};
   ContextPointer context = operation != nullptr && operation->context() ? operation->context() : fallback;
   // RecordContext::STATE keeps contexts for live blocks only.
   if (when_.load(std::memory_order_relaxed) < RecordContext::ALLOC) context = nullptr;
-  Append(MakeTraceEntry(action, device, address, size, stream, std::move(context),
+  Append(MakeTraceEntry(action, device, address, size, stream, pool, std::move(context),
                         operation != nullptr ? operation->notes() : *no_notes));
 }
 
@@ -173,7 +174,7 @@ void History::Record(TraceEntry::Action action, c10::DeviceIndex device, size_t 
 void History::RecordAnnotation(c10::DeviceIndex device, size_t address, size_t size, const std::string& metadata) {
   if (!listening()) return;
   const Operation* operation = Operation::Current();
-  Append(MakeTraceEntry(TraceEntry::ANNOTATE, device, address, size, nullptr,
+  Append(MakeTraceEntry(TraceEntry::ANNOTATE, device, address, size, nullptr, kDefaultPool,
                         operation != nullptr ? operation->context() : nullptr, {kNoCompileContext, metadata}));
 }
 #endif
@@ -287,7 +288,8 @@ void DeviceHistory::OnMemoryEvent(const MemoryEvent& event) {
   const auto* note = static_cast<const BlockNote*>(event.annotation);
   try {
     history_.Record(ActionOf(event.kind), device_, event.address.value(), static_cast<size_t>(event.requested.count()),
-                    reinterpret_cast<cudaStream_t>(event.stream.id), note != nullptr ? note->context : nullptr);
+                    reinterpret_cast<cudaStream_t>(event.stream.id), note != nullptr ? note->context : nullptr,
+                    ToMempoolId(event.pool));
   } catch (const std::exception& failure) {
     if (IsAskedFor(event.kind)) throw;
     history_.NoteFailure(failure.what());

@@ -94,7 +94,7 @@ class History {
 
   // Adds an entry with the context of the current operation, or else with `fallback`.
   void Record(TraceEntry::Action action, c10::DeviceIndex device, size_t address, size_t size, cudaStream_t stream,
-              const ContextPointer& fallback);
+              const ContextPointer& fallback, MempoolId_t pool = kDefaultPool);
 #if FRUGAL_TORCH_MINOR >= 14
   // An entry of its own that describes the block at `address`.
   void RecordAnnotation(c10::DeviceIndex device, size_t address, size_t size, const std::string& metadata);

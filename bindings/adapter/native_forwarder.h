@@ -37,6 +37,10 @@ class NativeForwarder : public caching::CUDAAllocator {
   virtual void AnnotateMemory(const void* pointer, const std::string& metadata);
   // Whether `pool` may serve ordinary requests when memory is out; torch before 2.11 cannot take it back.
   virtual void SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value);
+  // createOrIncrefPool() of native's has been called, as torch.cuda.MemPool does.
+  virtual void NotePoolHeld(c10::DeviceIndex /*device*/, MempoolId_t /*pool*/, bool /*has_own_allocator*/) {}
+  // No block of the pool may be split (torch 2.10).
+  virtual void NeverSplit(MempoolId_t /*pool*/) {}
   // Gives a DataPtr of native's the deleter that this allocator answers for.
   virtual c10::DataPtr Adopt(c10::DataPtr data) { return data; }
 
@@ -110,7 +114,9 @@ class NativeForwarder : public caching::CUDAAllocator {
 #if FRUGAL_TORCH_MINOR >= 11
   void createOrIncrefPool(c10::DeviceIndex device, MempoolId_t pool,
                           std::shared_ptr<caching::CUDAAllocator> allocator) override {
+    const bool has_own_allocator = allocator != nullptr;
     native_.createOrIncrefPool(device, pool, std::move(allocator));
+    NotePoolHeld(device, pool, has_own_allocator);
   }
   void setUseOnOOM(c10::DeviceIndex device, MempoolId_t pool, bool value) final {
     SetUseOnOutOfMemory(device, pool, value);
@@ -118,11 +124,15 @@ class NativeForwarder : public caching::CUDAAllocator {
 #else
   void createOrIncrefPool(c10::DeviceIndex device, MempoolId_t pool, caching::CUDAAllocator* allocator) override {
     native_.createOrIncrefPool(device, pool, allocator);
+    NotePoolHeld(device, pool, allocator != nullptr);
   }
   void setUseOnOOM(c10::DeviceIndex device, MempoolId_t pool) final { SetUseOnOutOfMemory(device, pool, true); }
 #endif
 #if FRUGAL_TORCH_MINOR >= 10
-  void setNoSplit(c10::DeviceIndex device, MempoolId_t pool) override { native_.setNoSplit(device, pool); }
+  void setNoSplit(c10::DeviceIndex device, MempoolId_t pool) override {
+    native_.setNoSplit(device, pool);
+    NeverSplit(pool);
+  }
 #endif
 #if FRUGAL_TORCH_MINOR >= 13
   void markCaptureBegin(c10::DeviceIndex device) override { native_.markCaptureBegin(device); }

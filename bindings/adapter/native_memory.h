@@ -31,7 +31,7 @@ std::invoke_result_t<F> WithinLimit(GpuMemory& gpu, Bytes wanted, F&& allocate) 
 }
 
 // allocate() of native's, of `size` bytes; if the device is full of our idle memory, gives back as much as is wanted,
-// then all, and tries again.
+// then all, and tries again. Before the last time it asks other processes, too.
 template <typename F>
 std::invoke_result_t<F> AllocateFromNative(GpuSet& gpus, c10::DeviceIndex device, size_t size, F&& allocate) {
   GpuMemory* const gpu = SharedWithNative(gpus, device);
@@ -47,6 +47,7 @@ std::invoke_result_t<F> AllocateFromNative(GpuSet& gpus, c10::DeviceIndex device
     // Native cannot ask us for what we hold but do not use.
     gpu->Trim(enough);
   }
+  gpu->AskNeighbours(NativeSegmentSize(Bytes(static_cast<int64_t>(size))));
   try {
     return WithinLimit(*gpu, kUnlimited, allocate);
   } catch (c10::OutOfMemoryError& error) {

@@ -19,7 +19,7 @@ namespace {
 thread_local int silences = 0;
 
 std::string HeldByUs(Bytes reserved, Bytes allocated, Bytes awaiting) {
-  return absl::StrCat("frugal_alloc holds ", FormatBytes(reserved), ": ", FormatBytes(allocated), " in tensors, ",
+  return absl::StrCat("frugal_alloc has reserved ", FormatBytes(reserved), ": ", FormatBytes(allocated), " allocated, ",
                       FormatBytes(awaiting), " freed but still in use by a stream, ",
                       FormatBytes(std::max(reserved - allocated - awaiting, Bytes(0))), " free.");
 }
@@ -62,7 +62,8 @@ OutOfMemoryFacts FactsOf(GpuMemory& gpu, const OutOfMemoryReport& report, Bytes 
   facts.gpu = gpu.ordinal();
   facts.site = static_cast<int>(SiteSampler::CurrentSite());
   facts.requested = report.requested;
-  facts.allocated = report.allocated;
+  facts.asleep = gpu.Asleep();
+  facts.allocated = report.allocated - facts.asleep;
   facts.awaiting = report.awaiting;
   facts.reserved = report.reserved;
   facts.native_reserved = native_reserved;
@@ -136,7 +137,7 @@ std::string OutOfMemoryMessage(const OutOfMemoryFacts& facts) {
   }
   absl::StrAppend(&message, VerdictText(facts), " ", HeldByUs(facts.reserved, facts.allocated, facts.awaiting));
   if (facts.native_reserved > Bytes(0)) {
-    absl::StrAppend(&message, " PyTorch's native allocator holds ", FormatBytes(facts.native_reserved),
+    absl::StrAppend(&message, " PyTorch's native allocator has reserved ", FormatBytes(facts.native_reserved),
                     " (CUDA graphs, memory pools, tensors older than frugal_alloc.enable()).");
   }
   if (!facts.host.empty()) {

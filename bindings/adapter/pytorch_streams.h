@@ -12,6 +12,7 @@
 #include "allocator/port/device.h"
 #include "bindings/adapter/gpu_memory.h"
 #include "bindings/adapter/gpu_set.h"
+#include "bindings/adapter/pool_streams.h"
 
 namespace frugal {
 
@@ -44,8 +45,12 @@ inline bool IsExternal(c10::cuda::CUDAStream stream, cudaStream_t handle) {
   return static_cast<uint64_t>(stream.id()) == reinterpret_cast<uint64_t>(handle);
 }
 
-// Whether one of PyTorch's pools has the stream. Looks at all of them.
-bool IsOfPool(cudaStream_t handle, c10::DeviceIndex device);
+// Whether the program made the stream. c10 says whose the current one is; any other is looked for in its pools.
+C10_ALWAYS_INLINE bool IsOfProgram(cudaStream_t stream, c10::DeviceIndex device) {
+  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(device);
+  return current.stream() == stream ? IsExternal(current, stream)
+                                    : !IsDefaultStream(stream) && !IsOfPool(stream, device);
+}
 
 // The stream, of whichever GPU, as the policy of `gpu` has it.
 Stream ToStream(GpuSet& gpus, GpuMemory& gpu, c10::cuda::CUDAStream stream);

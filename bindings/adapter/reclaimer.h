@@ -4,8 +4,10 @@
 #ifndef FRUGAL_BINDINGS_ADAPTER_RECLAIMER_H_
 #define FRUGAL_BINDINGS_ADAPTER_RECLAIMER_H_
 
+#include "allocator/device_allocator.h"
 #include "allocator/port/observer.h"
 #include "bindings/adapter/native_share.h"
+#include "bindings/adapter/private_pools.h"
 #include "bindings/adapter/routing.h"
 #include "bindings/adapter/torch_compat.h"
 
@@ -15,22 +17,32 @@ class TorchReclaimer final : public Reclaimer {
  public:
   // Collects a language's garbage; returns how many objects it found. May take Python's lock.
   using GarbageCollector = int (*)();
+  // As Reclaimer::AskNeighbours, of that GPU.
+  using Neighbours = bool (*)(c10::DeviceIndex device, Bytes wanted);
 
-  TorchReclaimer(c10::DeviceIndex device, NativeShare& native_share, const Routing& routing)
-      : device_(device), native_share_(native_share), routing_(routing) {}
+  // All must outlive the object.
+  TorchReclaimer(c10::DeviceIndex device, DeviceAllocator& allocator, NativeShare& native_share, const Routing& routing,
+                 PrivatePools& pools)
+      : device_(device), allocator_(allocator), native_share_(native_share), routing_(routing), pools_(pools) {}
 
   // For the whole process; null: there is none. Thread-safe.
   static void SetGarbageCollector(GarbageCollector collector);
+  // The same.
+  static void SetNeighbours(Neighbours neighbours);
 
+  bool HasReleased() const override { return pools_.HasReleased(device_); }
+  bool GiveBackReleased() override;
   bool ReleaseCaches() override;
   bool CollectGarbage() override;
-  // Unless a pool is open on this GPU, as one is while a graph is captured.
-  void WithoutCapture(absl::FunctionRef<void()> wait) const override { routing_.WithoutOpenPool(device_, wait); }
+  bool AskNeighbours(Bytes wanted) override;
+  void WithoutCapture(absl::FunctionRef<void()> wait) const override { routing_.WithoutCapture(device_, wait); }
 
  private:
   const c10::DeviceIndex device_;
+  DeviceAllocator& allocator_;
   NativeShare& native_share_;
   const Routing& routing_;
+  PrivatePools& pools_;
 };
 
 }  // namespace frugal

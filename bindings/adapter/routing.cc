@@ -1,9 +1,16 @@
 #include "bindings/adapter/routing.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace frugal {
+namespace {
+
+// How often the calling thread has entered.
+thread_local int cuda_malloc_depth = 0;
+
+}  // namespace
 
 bool Routing::SetAll(std::atomic<bool>& flag, bool value) {
   const bool before = flag.exchange(value);
@@ -11,17 +18,44 @@ bool Routing::SetAll(std::atomic<bool>& flag, bool value) {
   return before;
 }
 
-bool Routing::GoesToNative(c10::DeviceIndex device, cudaStream_t stream) const {
-  if (passthrough_.load(std::memory_order_relaxed) || uncached_.load(std::memory_order_relaxed)) return true;
-  absl::MutexLock lock(&mutex_);
-  return std::any_of(routes_.begin(), routes_.end(),
-                     [&](const Route& route) { return route.device == device && route.filter(stream); });
+void Routing::SetCudaMalloc(bool value) {
+  if (SetAll(cuda_malloc_, value) != value) SetNewPeriod(true);
 }
 
-void Routing::Open(c10::DeviceIndex device, MempoolId_t pool, Filter filter) {
+bool Routing::EnterCudaMalloc() {
+  if (cuda_malloc_depth++ > 0) return false;
+  exceptions_.fetch_add(1, std::memory_order_release);
+  SetNewPeriod(true);
+  return true;
+}
+
+bool Routing::LeaveCudaMalloc() {
+  if (cuda_malloc_depth == 0 || --cuda_malloc_depth > 0) return false;
+  SetNewPeriod(true);
+  exceptions_.fetch_sub(1, std::memory_order_release);
+  return true;
+}
+
+bool Routing::AllGoesToNative() const {
+  return passthrough_.load(std::memory_order_relaxed) || uncached_.load(std::memory_order_relaxed) || cuda_malloc() ||
+         cuda_malloc_depth > 0;
+}
+
+Routing::Destination Routing::DestinationOf(c10::DeviceIndex device, cudaStream_t stream) const {
+  if (AllGoesToNative()) return {true};
+  absl::MutexLock lock(&mutex_);
+  // The latest, as native has it.
+  const auto route = std::find_if(routes_.rbegin(), routes_.rend(),
+                                  [&](const Route& r) { return r.device == device && r.filter(stream); });
+  return {false, route == routes_.rend() ? kDefaultPool : route->pool};
+}
+
+void Routing::Open(c10::DeviceIndex device, MempoolId_t pool, Filter filter, bool may_capture) {
+  std::optional<absl::MutexLock> opening_for_capture;
+  if (may_capture) opening_for_capture.emplace(&opening_for_capture_[static_cast<size_t>(device)]);
   absl::MutexLock opening(&opening_[static_cast<size_t>(device)]);
   absl::MutexLock lock(&mutex_);
-  routes_.push_back({device, pool, std::move(filter)});
+  routes_.push_back({device, pool, std::move(filter), may_capture});
   exceptions_.fetch_add(1, std::memory_order_release);
 }
 
@@ -41,12 +75,24 @@ bool Routing::HasOpenPool(c10::DeviceIndex device) const {
   return std::any_of(routes_.begin(), routes_.end(), [&](const Route& route) { return route.device == device; });
 }
 
+bool Routing::MayCapture(c10::DeviceIndex device) const {
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(routes_.begin(), routes_.end(),
+                     [&](const Route& route) { return route.device == device && route.may_capture; });
+}
+
+void Routing::WithoutCapture(c10::DeviceIndex device, absl::FunctionRef<void()> call) const {
+  absl::ReaderMutexLock none_opens(&opening_for_capture_[static_cast<size_t>(device)]);
+  if (!MayCapture(device)) call();
+}
+
 void Routing::WithoutOpenPool(c10::DeviceIndex device, absl::FunctionRef<void()> call) const {
   absl::ReaderMutexLock none_opens(&opening_[static_cast<size_t>(device)]);
   if (!HasOpenPool(device)) call();
 }
 
 void Routing::BecomeForkedChild() {
+  for (absl::Mutex& opening : opening_for_capture_) Renew(opening);
   for (absl::Mutex& opening : opening_) Renew(opening);
   Renew(mutex_);
 }
@@ -60,10 +106,13 @@ void Routing::SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, boo
   }
 }
 
-bool Routing::HasPoolForOutOfMemory(c10::DeviceIndex device) const {
+std::vector<MempoolId_t> Routing::PoolsForOutOfMemory(c10::DeviceIndex device) const {
   absl::MutexLock lock(&mutex_);
-  return std::any_of(pools_for_out_of_memory_.begin(), pools_for_out_of_memory_.end(),
-                     [device](const auto& entry) { return entry.first == device; });
+  std::vector<MempoolId_t> pools;
+  for (const auto& [of, pool] : pools_for_out_of_memory_) {
+    if (of == device) pools.push_back(pool);
+  }
+  return pools;
 }
 
 }  // namespace frugal

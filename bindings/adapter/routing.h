@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <utility>
@@ -18,18 +19,26 @@
 
 namespace frugal {
 
-// Memory of CUDA graphs and of a user's MemPool stays with native, in pieces of cudaMalloc: they never move, so a graph
-// can replay them; other processes and NICs can open them (cudaIpcGetMemHandle refuses mapped memory); and native's own
-// checkpoints restore their layout. So does everything while we are disabled or caching is turned off.
+// Memory of CUDA graphs stays with native, in pieces of cudaMalloc: they never move, so a graph can replay them; other
+// processes and NICs can open them (cudaIpcGetMemHandle refuses mapped memory); and native's own checkpoints restore
+// their layout. So does everything while we are disabled or caching is turned off. Of other pools, see MemPools.
 //
 // Thread-safety: any thread.
 class Routing {
  public:
   using Filter = std::function<bool(cudaStream_t)>;
 
+  struct Destination {
+    bool is_native = false;
+    MempoolId_t pool = kDefaultPool;  // that the request belongs to, if not is_native
+    uint8_t tag = 0;                  // see Tags
+
+    bool is_ordinary() const { return !is_native && pool == kDefaultPool && tag == 0; }
+  };
+
   // Called for every allocation: one load while nothing is out of the ordinary.
   bool HasExceptions() const { return exceptions_.load(std::memory_order_acquire) != 0; }
-  bool GoesToNative(c10::DeviceIndex device, cudaStream_t stream) const;
+  Destination DestinationOf(c10::DeviceIndex device, cudaStream_t stream) const;
 
   // The next request of all is to begin a period (GpuStatistics::BeginPeriod). Returns what was set before.
   bool SetNewPeriod(bool value) { return SetAll(new_period_, value); }
@@ -39,20 +48,33 @@ class Routing {
   bool passthrough() const { return passthrough_.load(std::memory_order_relaxed); }
   // PyTorch was told not to cache (caching_allocator_enable(False)), which native knows how to do.
   void SetUncached(bool value) { static_cast<void>(SetAll(uncached_, value)); }
+  // New memory is to be cudaMalloc's, which native's is: everybody's, or the calling thread's from Enter to Leave.
+  // May be nested; the outermost two return true. Leave without Enter does nothing.
+  void SetCudaMalloc(bool value);
+  bool cuda_malloc() const { return cuda_malloc_.load(std::memory_order_relaxed); }
+  bool EnterCudaMalloc();
+  bool LeaveCudaMalloc();
+  // A thread has so many more tags around what it allocates.
+  void AddExceptions(int change) { exceptions_.fetch_add(change, std::memory_order_release); }
+  // Whether the calling thread gets native's memory whatever it asks for.
+  bool AllGoesToNative() const;
 
-  // Requests on `device` that `filter` accepts belong to `pool` until Close. Waits for a WithoutOpenPool of that
-  // device.
-  void Open(c10::DeviceIndex device, MempoolId_t pool, Filter filter);
+  // Requests on `device` that `filter` accepts belong to `pool` until Close. `may_capture`: not as use_mem_pool opens a
+  // pool, but for a graph; waits for a WithoutCapture of that device. Waits for a WithoutOpenPool of it.
+  void Open(c10::DeviceIndex device, MempoolId_t pool, Filter filter, bool may_capture);
   void Close(c10::DeviceIndex device, MempoolId_t pool);
-  // A graph is perhaps being captured on `device`: native's cache must be left alone.
   bool HasOpenPool(c10::DeviceIndex device) const;
-  // Calls `call` unless a pool is open on `device`; none is opened meanwhile, so that no graph begins to be captured
-  // while `call` has the host wait for the whole GPU. It may throw, and must not open a pool itself.
+  // A graph is perhaps being captured on `device`: native's cache must be left alone.
+  bool MayCapture(c10::DeviceIndex device) const;
+  // Calls `call` unless a graph is perhaps being captured on `device`; none begins to be meanwhile, so that `call` may
+  // have the host wait for the whole GPU. It may throw, and must not open a pool itself.
+  void WithoutCapture(c10::DeviceIndex device, absl::FunctionRef<void()> call) const;
+  // The same unless any pool is open, with which native does not free what another holds.
   void WithoutOpenPool(c10::DeviceIndex device, absl::FunctionRef<void()> call) const;
 
   // Free memory of `pool` may serve ordinary requests that would fail otherwise (torch.cuda.MemPool's use_on_oom).
   void SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value);
-  bool HasPoolForOutOfMemory(c10::DeviceIndex device) const;
+  std::vector<MempoolId_t> PoolsForOutOfMemory(c10::DeviceIndex device) const;
 
   void BecomeForkedChild();
 
@@ -61,17 +83,23 @@ class Routing {
     c10::DeviceIndex device;
     MempoolId_t pool;
     Filter filter;
+    bool may_capture;
   };
 
   // Returns what the flag was before.
   bool SetAll(std::atomic<bool>& flag, bool value);
 
-  // Reasons to look closer: open routes, and each of the three flags that is set.
+  // Reasons to look closer: open routes, each of the flags that is set, threads that get memory of cudaMalloc, and tags
+  // that threads have entered.
   std::atomic<int> exceptions_{0};
   std::atomic<bool> new_period_{false};
   std::atomic<bool> passthrough_{false};
   std::atomic<bool> uncached_{false};
-  // By device: held by who opens a pool, and shared by those who rely on none being opened. Taken before `mutex_`.
+  std::atomic<bool> cuda_malloc_{false};
+  // By device: held by who opens a pool for a graph, and shared by those who rely on none being opened. Taken before
+  // the next.
+  mutable std::array<absl::Mutex, C10_COMPILE_TIME_MAX_GPUS> opening_for_capture_;
+  // The same of any pool. Taken before `mutex_`.
   mutable std::array<absl::Mutex, C10_COMPILE_TIME_MAX_GPUS> opening_;
   mutable absl::Mutex mutex_;
   std::vector<Route> routes_ ABSL_GUARDED_BY(mutex_);

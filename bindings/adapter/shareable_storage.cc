@@ -60,8 +60,8 @@ void WaitForWork(bool may_be_capturing, const std::vector<Stream>& users,
       std::all_of(users.begin(), users.end(), [&](Stream user) { return MayBeTouched(user, lasting.front()); });
   TORCH_CHECK(
       all_last || !may_be_capturing,
-      "frugal_alloc cannot share this tensor while a memory pool is open: a stream that the program made has used "
-      "it, which may be gone by now. Share it before the pool or capture begins, or while that stream is current");
+      "frugal_alloc cannot share this tensor while a graph may be captured: a stream that the program made has used "
+      "it, which may be gone by now. Share it before the capture begins, or while that stream is current");
   for (const c10::cuda::CUDAStream& stream : lasting) C10_CUDA_CHECK(cudaStreamSynchronize(stream.stream()));
 }
 
@@ -71,7 +71,7 @@ void AwaitShareable(TorchAllocator& allocator, const c10::StorageImpl& storage) 
   const void* const data = storage.data();
   GpuMemory* const gpu = allocator.gpus().OwnerOf(data);
   if (gpu == nullptr || !IsMapped(gpu->allocator(), Address(data))) return;
-  allocator.routing().WithoutOpenPool(gpu->ordinal(), [gpu] {
+  allocator.routing().WithoutCapture(gpu->ordinal(), [gpu] {
     const c10::cuda::CUDAGuard guard(gpu->ordinal());
     const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
     C10_CUDA_CHECK(cudaDeviceSynchronize());
@@ -95,7 +95,7 @@ bool MakeShareable(TorchAllocator& allocator, c10::StorageImpl& storage) {
   const std::vector<c10::cuda::CUDAStream> lasting = LastingStreams(users, current);
   CheckNotCaptured(lasting);
   const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
-  WaitForWork(allocator.routing().HasOpenPool(device), users, lasting);
+  WaitForWork(allocator.routing().MayCapture(device), users, lasting);
 
   // New memory belongs to the stream that the old belonged to: what that stream does needs no record_stream. One that
   // may be gone gets none, since native asks a stream that needs new memory whether it is being captured.

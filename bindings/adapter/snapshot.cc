@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bindings/adapter/history.h"
+#include "bindings/adapter/mem_pools.h"
 
 namespace frugal {
 namespace {
@@ -17,7 +18,7 @@ caching_types::BlockInfo ToBlockInfo(const BlockView& block) {
   info.size = static_cast<size_t>(block.size.count());
   info.requested_size = static_cast<size_t>(block.requested.count());
   info.allocated = block.state == BlockView::State::kAllocated;
-  info.active = block.state != BlockView::State::kFree;
+  info.active = info.allocated || block.state == BlockView::State::kAwaitingStreams;
   if (block.annotation != nullptr) {
     info.context_when_allocated = static_cast<const BlockNote*>(block.annotation)->context;
   }
@@ -30,6 +31,7 @@ caching_types::SegmentInfo ToSegmentInfo(c10::DeviceIndex device, const SegmentV
   info.address = segment.address.value();
   info.total_size = static_cast<size_t>(segment.size.count());
   info.stream = reinterpret_cast<cudaStream_t>(segment.stream.id);
+  info.owner_private_pool_id = ToMempoolId(segment.pool);
   info.is_large = !segment.small;
   info.is_expandable = segment.mapped;
   info.blocks.reserve(segment.blocks.size());

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "bindings/adapter/inconsistency_report.h"
 #include "bindings/adapter/ipc.h"
 #include "bindings/adapter/listeners.h"
@@ -35,7 +36,12 @@ C10_ALWAYS_INLINE absl::Status AfterFree(GpuMemory& gpu, void* pointer, const ab
 std::atomic<TorchAllocator*> TorchAllocator::instance_{nullptr};
 
 TorchAllocator::TorchAllocator(caching::CUDAAllocator& native)
-    : NativeForwarder(native), gpus_(native, routing_, history_) {}
+    : NativeForwarder(native),
+      pools_(native, routing_),
+      gpus_(native, routing_, history_, pools_),
+      expandable_segments_(native, routing_, gpus_),
+      tags_(routing_),
+      sleeper_(native, routing_, history_, gpus_) {}
 
 TorchAllocator& TorchAllocator::Create(caching::CUDAAllocator& native) {
   TORCH_INTERNAL_ASSERT(Instance() == nullptr);
@@ -51,6 +57,11 @@ void TorchAllocator::BecomeForkedChild() {
   if (in_use) forked_from_cuda_.store(true, std::memory_order_relaxed);
   Renew(settings_mutex_);
   routing_.BecomeForkedChild();
+  expandable_segments_.BecomeForkedChild();
+  tags_.BecomeForkedChild();
+  sleeper_.BecomeForkedChild();
+  pools_.BecomeForkedChild();
+  mem_pools_.BecomeForkedChild();
   history_.BecomeForkedChild();
   out_of_memory_observers_.BecomeForkedChild();
   SiteTable::Instance().BecomeForkedChild();
@@ -84,7 +95,10 @@ c10::DataPtr TorchAllocator::allocate(size_t size) {
   const c10::DeviceIndex device = CurrentDevice();
   const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device);
   const cudaStream_t handle = stream.stream();
-  if (GoesToNative(device, handle)) return AllocateNative(size);
+  if (C10_UNLIKELY(routing_.HasExceptions())) {
+    const Routing::Destination to = DestinationOf(device, handle);
+    if (!to.is_ordinary()) return AllocateRouted(to, stream, size);
+  }
   void* const block = C10_LIKELY(size > 0) ? AllocateBlock(device, size, handle, IsExternal(stream, handle)) : nullptr;
   return {block, block, &DeleteBlock, c10::Device(c10::DeviceType::CUDA, device)};
 }
@@ -97,23 +111,26 @@ void* TorchAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
   if (size == 0) return nullptr;
   CheckSize(size);
   const c10::DeviceIndex device = CurrentDevice();
-  if (GoesToNative(device, stream)) {
-    return AllocateFromNative(gpus_, device, size, [&] { return native().raw_alloc_with_stream(size, stream); });
+  if (C10_UNLIKELY(routing_.HasExceptions())) {
+    const Routing::Destination to = DestinationOf(device, stream);
+    if (!to.is_ordinary()) return AllocateRawRouted(to, device, size, stream);
   }
-  // c10 says whose the current stream is; any other is looked for in its pools.
-  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(device);
-  const bool is_external =
-      current.stream() == stream ? IsExternal(current, stream) : !IsDefaultStream(stream) && !IsOfPool(stream, device);
-  return AllocateBlock(device, size, stream, is_external);
+  return AllocateBlock(device, size, stream, IsOfProgram(stream, device));
 }
 
 void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, Stream stream, Sample sample) {
+  return AllocateFrom(PoolId(), gpu, size, stream, sample);
+}
+
+void* TorchAllocator::AllocateFrom(PoolId pool, GpuMemory& gpu, size_t size, Stream stream, Sample sample) {
   const History::Operation operation(history_, native(), RecordContext::STATE);
   const Bytes requested(static_cast<int64_t>(size));
   // The block's, until DropAnnotation, also if a tracker throws.
   auto* const note = operation.context() ? new BlockNote{operation.context()} : nullptr;
+  const Bytes least = RoundUpAsTold(size);
   const absl::StatusOr<Allocation> allocation =
-      gpu.allocator().Allocate(requested, stream, note, RoundUpAsTold(size), sample);
+      pool.is_default() ? gpu.allocator().Allocate(requested, stream, note, least, sample)
+                        : gpu.allocator().AllocateInPool(pool, requested, stream, note, least, sample);
   if (!allocation.ok()) {
     delete note;
     return AllocateElsewhere(gpu, size, reinterpret_cast<cudaStream_t>(stream.id), allocation.status());
@@ -127,20 +144,6 @@ void* TorchAllocator::AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_
   if (absl::IsResourceExhausted(status)) return AllocateFromPools(gpu, size, stream);
   if (gpu.NoteRefusal(status)) TellOfRefusal(gpu, status, CurrentSettings());
   return AllocateFromNative(gpus_, gpu.ordinal(), size, [&] { return native().raw_alloc_with_stream(size, stream); });
-}
-
-void* TorchAllocator::AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_t stream) {
-  if (routing_.HasPoolForOutOfMemory(gpu.ordinal())) {
-    try {
-      const OutOfMemoryObservers::Silence silence;
-      void* const block = WithinLimit(gpu, kUnlimited, [&] { return native().raw_alloc_with_stream(size, stream); });
-      gpu.statistics().ForgetOutOfMemory();
-      return block;
-    } catch (const c10::OutOfMemoryError&) {
-      gpu.statistics().ForgetOutOfMemory();
-    }
-  }
-  ThrowOutOfMemory(gpu, size, stream, history_, out_of_memory_observers_);
 }
 
 c10::DataPtr TorchAllocator::AllocateNative(size_t size) {
@@ -214,13 +217,9 @@ Settings TorchAllocator::CurrentSettings() {
 }
 
 void TorchAllocator::NoteNativeFreed() {
+  pools_.NoteFreed();
   // While all new memory is native's, ours only falls.
   if (!routing_.passthrough()) routing_.SetNewPeriod(true);
-}
-
-bool TorchAllocator::IsException(c10::DeviceIndex device, cudaStream_t stream) {
-  if (routing_.SetNewPeriod(false)) gpus_.ForEach([](GpuMemory& gpu) { gpu.statistics().BeginPeriod(); });
-  return routing_.GoesToNative(device, stream);
 }
 
 c10::DeleterFnPtr TorchAllocator::raw_deleter() const {
@@ -235,14 +234,21 @@ Bytes TorchAllocator::Trim() {
 }
 
 void TorchAllocator::emptyCache(MempoolId_t pool) {
-  if (pool == kDefaultPool) {
+  {
     const History::Operation operation(history_, native(), RecordContext::ALL);
-    Trim();
+    gpus_.ForEach([&](GpuMemory& gpu) {
+      // What an open pool has is left to it, as native leaves it.
+      const bool is_all = pool == kDefaultPool && !routing_.HasOpenPool(gpu.ordinal());
+      gpu.Trim(kUnlimited, is_all ? std::nullopt : OnlyPool(ToPoolId(pool)));
+    });
     history_.WarnOfFailures();
-    // Native counts one wait, too, for each GPU that it knows.
-    if (native().initialized()) gpus_.ForEach([](GpuMemory& gpu) { gpu.statistics().ForgetHostWait(); });
   }
-  native().emptyCache(pool);
+  // Native counts one wait, too, for each GPU that it knows.
+  if (pool == kDefaultPool && native().initialized()) {
+    gpus_.ForEach([](GpuMemory& gpu) { gpu.statistics().ForgetHostWait(); });
+  }
+  pools_.Empty(pool);
+  if (pool == kDefaultPool) sleeper_.Trim();
   gpus_.ForEach([](GpuMemory& gpu) { gpu.native_share().NoteReserved(); });
 }
 
@@ -321,26 +327,7 @@ void* TorchAllocator::getBaseAllocation(void* pointer, size_t* size) {
   return segment->address.pointer();
 }
 
-// --- Pools, processes, devices
-
-void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t pool,
-                                         std::function<bool(cudaStream_t)> filter) {
-  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->statistics().BeginPeriod();
-  native().beginAllocateToPool(device, pool, filter);
-  routing_.Open(device, pool, std::move(filter));
-  gpus_.AwaitIdleRelease();
-}
-
-void TorchAllocator::endAllocateToPool(c10::DeviceIndex device, MempoolId_t pool) {
-  routing_.Close(device, pool);
-  native().endAllocateToPool(device, pool);
-  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->statistics().BeginPeriod();
-}
-
-void TorchAllocator::SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value) {
-  NativeForwarder::SetUseOnOutOfMemory(device, pool, value);
-  routing_.SetUseOnOutOfMemory(device, pool, value);
-}
+// --- Processes, devices
 
 std::shared_ptr<void> TorchAllocator::getIpcDevPtr(std::string handle) {
   CheckHandle(handle);
@@ -372,17 +359,18 @@ cudaError_t TorchAllocator::memcpyAsync(void* to, int to_device, const void* fro
 caching::SnapshotInfo TorchAllocator::Snapshot(MempoolId_t pool, bool include_traces) {
   const History::NoteReader reader(history_);
   caching::SnapshotInfo snapshot = TakeSnapshot(native(), pool, include_traces);
-  if (pool == kDefaultPool && (!remaps_.load() || !NcclRegistersEverySegment())) {
-    gpus_.ForEach(
-        [&](GpuMemory& gpu) { AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().inspect().Snapshot()); });
-  }
-  if (include_traces && history_.enabled()) history_.MergeInto(snapshot.device_traces);
-  if (history_.enabled()) {
+  // NCCL's process group asks for what it is to register of a pool. It goes on to use physical memory that has moved.
+  const bool is_registered = pool != kDefaultPool && is_listened_to_.load(std::memory_order_relaxed);
+  if (is_registered) GiveToNative(pool);
+  if (!is_registered && (!remaps_.load() || !NcclRegistersEverySegment())) {
+    const OnlyPool only = pool == kDefaultPool ? std::nullopt : OnlyPool(ToPoolId(pool));
     gpus_.ForEach([&](GpuMemory& gpu) {
-      const int64_t active = pool == kDefaultPool ? gpu.statistics().Ours().active_bytes[0].current : 0;
-      history_.NoteSnapshot(gpu.ordinal(), static_cast<size_t>(active));
+      AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().inspect().Snapshot(only));
     });
   }
+  expandable_segments_.ShowIn(snapshot.config_metadata);
+  if (include_traces && history_.enabled()) history_.MergeInto(snapshot.device_traces);
+  gpus_.NoteSnapshot(pool);
   return snapshot;
 }
 
@@ -432,6 +420,7 @@ void TorchAllocator::attachOutOfMemoryObserver(caching::OutOfMemoryObserver obse
 
 void TorchAllocator::attachAllocatorTraceTracker(caching::AllocatorTraceTracker tracker) {
   native().attachAllocatorTraceTracker(tracker);
+  is_listened_to_.store(true, std::memory_order_relaxed);
   history_.AttachTracker(std::move(tracker));
   gpus_.AttachHistory();
 }

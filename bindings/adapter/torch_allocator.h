@@ -7,17 +7,23 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "bindings/adapter/expandable_segments.h"
 #include "bindings/adapter/gpu_memory.h"
 #include "bindings/adapter/gpu_set.h"
 #include "bindings/adapter/history.h"
+#include "bindings/adapter/mem_pools.h"
 #include "bindings/adapter/native_forwarder.h"
 #include "bindings/adapter/out_of_memory.h"
+#include "bindings/adapter/private_pools.h"
 #include "bindings/adapter/routing.h"
+#include "bindings/adapter/sleeper.h"
+#include "bindings/adapter/tags.h"
 #include "bindings/adapter/torch_compat.h"
 #include "bindings/settings/settings.h"
 
@@ -35,6 +41,9 @@ class TorchAllocator final : public NativeForwarder {
   Routing& routing() { return routing_; }
   GpuSet& gpus() { return gpus_; }
   History& history() { return history_; }
+  ExpandableSegments& expandable_segments() { return expandable_segments_; }
+  Tags& tags() { return tags_; }
+  Sleeper& sleeper() { return sleeper_; }
   // From now on calls of RecordHistory are for us alone: native has what it needs.
   void SetHistoryOnlyOurs(bool value) { history_only_ours_.store(value); }
 
@@ -53,6 +62,9 @@ class TorchAllocator final : public NativeForwarder {
   // The parent had begun to use CUDA.
   bool is_forked_from_cuda() const { return forked_from_cuda_.load(std::memory_order_relaxed); }
 
+  // What each private pool holds, of all GPUs. Looks at every block.
+  std::vector<PoolFigures> DescribePools();
+
   // As allocate(), but native's memory in any case.
   c10::DataPtr AllocateNative(size_t size);
 
@@ -64,6 +76,11 @@ class TorchAllocator final : public NativeForwarder {
   ContextPointer ContextForPointer(const void* pointer) override;
   void AnnotateMemory(const void* pointer, const std::string& metadata) override;
   void SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value) override;
+  void NotePoolHeld(c10::DeviceIndex device, MempoolId_t pool, bool has_own_allocator) override {
+    pools_.NoteHeld(device, pool, has_own_allocator);
+    if (!has_own_allocator) mem_pools_.Add(pool);
+  }
+  void NeverSplit(MempoolId_t pool) override { GiveToNative(pool); }
   c10::DataPtr Adopt(c10::DataPtr data) override;
 
   // --- c10::Allocator and c10::DeviceAllocator
@@ -91,6 +108,10 @@ class TorchAllocator final : public NativeForwarder {
   void beginAllocateToPool(c10::DeviceIndex device, MempoolId_t pool,
                            std::function<bool(cudaStream_t)> filter) override;
   void endAllocateToPool(c10::DeviceIndex device, MempoolId_t pool) override;
+  void releasePool(c10::DeviceIndex device, MempoolId_t pool) override;
+  bool checkPoolLiveAllocations(c10::DeviceIndex device, MempoolId_t pool,
+                                const std::unordered_set<void*>& expected) override;
+  std::shared_ptr<caching::AllocatorState> getCheckpointState(c10::DeviceIndex device, MempoolId_t pool) override;
   caching::ShareableHandle shareIpcHandle(void* pointer) override;
   std::shared_ptr<void> getIpcDevPtr(std::string handle) override;
   void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex accessed) override;
@@ -106,15 +127,21 @@ class TorchAllocator final : public NativeForwarder {
  private:
   explicit TorchAllocator(caching::CUDAAllocator& native);
 
-  // Whether native serves a request.
-  bool GoesToNative(c10::DeviceIndex device, cudaStream_t stream) {
-    return C10_UNLIKELY(routing_.HasExceptions()) && IsException(device, stream);
-  }
-  bool IsException(c10::DeviceIndex device, cudaStream_t stream);
+  // Whose a request is, while there are exceptions. A pool that is given is ours.
+  Routing::Destination DestinationOf(c10::DeviceIndex device, cudaStream_t stream);
+  // A graph may be captured into the pool, or native must have it for another reason.
+  void GiveToNative(MempoolId_t pool);
   // REQUIRES: `device` is the current one. `is_external`: the program made the stream; means nothing of default
   // streams.
   void* AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t handle, bool is_external);
+  // Of requests that are not ordinary.
+  c10::DataPtr AllocateRouted(const Routing::Destination& to, c10::cuda::CUDAStream stream, size_t size);
+  void* AllocateRawRouted(const Routing::Destination& to, c10::DeviceIndex device, size_t size, cudaStream_t stream);
+  void* AllocateTagged(const Routing::Destination& to, c10::DeviceIndex device, size_t size, cudaStream_t handle,
+                       bool is_external);
   void* AllocateRecorded(GpuMemory& gpu, size_t size, Stream stream, Sample sample);
+  // The same from a pool, the default one included.
+  void* AllocateFrom(PoolId pool, GpuMemory& gpu, size_t size, Stream stream, Sample sample);
   // We could not serve the request. Out of memory: pools that are there for this moment may, or it fails; otherwise
   // native does, whose own error is thrown if it cannot.
   void* AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status);
@@ -132,10 +159,16 @@ class TorchAllocator final : public NativeForwarder {
   Settings settings_ ABSL_GUARDED_BY(settings_mutex_);
 
   Routing routing_;
+  PrivatePools pools_;
+  MemPools mem_pools_;
   History history_;
   OutOfMemoryObservers out_of_memory_observers_;
   GpuSet gpus_;
+  ExpandableSegments expandable_segments_;
+  Tags tags_;
+  Sleeper sleeper_;
   std::atomic<bool> history_only_ours_{false};
+  std::atomic<bool> is_listened_to_{false};  // by a tracker of PyTorch's: NCCL's process group has them
   std::atomic<bool> forked_from_cuda_{false};
   // Whether our memory may move; see PolicySettings.
   std::atomic<bool> remaps_{true};

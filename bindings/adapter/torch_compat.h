@@ -59,8 +59,9 @@ struct TraceNotes {
 };
 
 inline TraceEntry MakeTraceEntry(TraceEntry::Action action, c10::DeviceIndex device, size_t address, size_t size,
-                                 cudaStream_t stream, ContextPointer context, const TraceNotes& notes) {
-  return TraceEntry(action, device, address, size, stream, kDefaultPool, c10::getApproximateTime(), std::move(context),
+                                 cudaStream_t stream, MempoolId_t pool, ContextPointer context,
+                                 const TraceNotes& notes) {
+  return TraceEntry(action, device, address, size, stream, pool, c10::getApproximateTime(), std::move(context),
                     notes.compile_context
 #if FRUGAL_TORCH_MINOR >= 10
                     ,

@@ -41,6 +41,8 @@ struct Reading {
   bool virtual_memory;
   DeviceStats native;
   Bytes limit;  // kUnlimited: none
+  Bytes asleep;
+  Bytes host_copies;
 };
 
 struct Figure {
@@ -72,6 +74,8 @@ constexpr Figure kFigures[] = {
     {"driver_failures", [](const Reading& r) { return r.statistics.num_driver_failures; }},
     {"native_reserved_bytes", [](const Reading& r) { return r.native.reserved_bytes[0].current; }},
     {"native_allocated_bytes", [](const Reading& r) { return r.native.allocated_bytes[0].current; }},
+    {"asleep_bytes", [](const Reading& r) { return r.asleep.count(); }},
+    {"host_copy_bytes", [](const Reading& r) { return r.host_copies.count(); }},
     {"limit_bytes", [](const Reading& r) { return r.limit < kUnlimited ? r.limit.count() : 0; }},
     {"virtual_memory", [](const Reading& r) { return static_cast<int64_t>(r.virtual_memory); }},
 };
@@ -90,8 +94,13 @@ std::string JoinNames() {
 }
 
 std::vector<int64_t> FiguresOf(GpuMemory& gpu) {
-  const Reading reading{gpu.statistics().Ours(), gpu.allocator().GetStatistics(), gpu.device().HasVirtualMemory(),
-                        gpu.native_share().Stats(), gpu.allocator().settings().limit().most()};
+  const Reading reading{gpu.statistics().Ours(),
+                        gpu.allocator().GetStatistics(),
+                        gpu.device().HasVirtualMemory(),
+                        gpu.native_share().Stats(),
+                        gpu.allocator().settings().limit().most(),
+                        TorchAllocator::Instance()->sleeper().AsleepBytes(gpu),
+                        gpu.host_copies().host()};
   std::vector<int64_t> figures;
   figures.reserve(kFigureCount);
   for (const Figure& figure : kFigures) figures.push_back(figure.value(reading));
@@ -188,6 +197,13 @@ int64_t frugal_release_idle(void) {
   });
 }
 
+int frugal_make_room(void) {
+  return static_cast<int>(frugal::WithAllocator([](frugal::TorchAllocator& allocator) {
+    allocator.gpus().MakeRoom();
+    return 0;
+  }));
+}
+
 const char* frugal_stat_names(void) {
   static const std::string* const names = new std::string(frugal::JoinNames());
   return names->c_str();
@@ -219,6 +235,30 @@ const char* frugal_host_memory(int device) {
 int frugal_owns(const void* address) {
   frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
   return allocator != nullptr && allocator->gpus().OwnerOf(address) != nullptr;
+}
+
+const char* frugal_settings_for_native(const char* settings) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  if (allocator == nullptr) return settings;
+  return frugal::Lend<&frugal_settings_for_native>(allocator->expandable_segments().ForNative(settings));
+}
+
+int frugal_follow_settings(const char* settings) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  return allocator != nullptr && allocator->expandable_segments().Follow(settings);
+}
+
+const char* frugal_shown_settings(const char* settings) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  if (allocator == nullptr) return settings;
+  return frugal::Lend<&frugal_shown_settings>(allocator->expandable_segments().Shown(settings));
+}
+
+int frugal_cuda_malloc(int enter) {
+  return static_cast<int>(frugal::WithAllocator([enter](frugal::TorchAllocator& allocator) {
+    enter != 0 ? allocator.expandable_segments().Enter() : allocator.expandable_segments().Leave();
+    return 0;
+  }));
 }
 
 int frugal_keep_in_place(const void* address, int64_t bytes, int keep) {

@@ -1,5 +1,5 @@
 /* The library's own functions, in C, so that every Python and every compiler can call them. The Python package loads
-   them with ctypes; include/frugal_alloc/torch.h wraps them for C++.
+   them with ctypes. Those that <frugal_alloc/torch.h> wraps for C++ are in its detail/c_functions.h.
 
    A function that can fail returns a negative number, or null, and leaves one line for frugal_last_error(). All may be
    called from any thread. What is said to be JSON is valid until the next answer in JSON on the thread. */
@@ -9,15 +9,14 @@
 
 #include <stdint.h>
 
+#include "bindings/include/frugal_alloc/detail/c_functions.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* All else in the library is hidden. */
 #pragma GCC visibility push(default)
-
-/* The last failure on this thread; valid until the next. "" if there was none. */
-const char* frugal_last_error(void);
 
 /* The torch that the library was built for, and the one that runs (0: unknown): 211 for 2.11. */
 int frugal_built_torch_version(void);
@@ -26,22 +25,11 @@ int frugal_running_torch_version(void);
 /* 0, or -1. All may be called again, and while other threads allocate. FRUGAL_ALLOC_CONF says with which settings;
    FRUGAL_ALLOC=0 makes enabling succeed and do nothing. */
 int frugal_enable(void);
-int frugal_disable(void);
-/* As frugal_enable, with "key:value,key:value" (docs/tuning.md) on top of FRUGAL_ALLOC_CONF or, once we are installed,
-   of the settings in force. A setting that is not possible fails with one line that says what is, and changes
-   nothing. Null: none. */
-int frugal_enable_with(const char* settings);
 /* Every setting in force, in the same form; before the first enabling those that it would use. Null: FRUGAL_ALLOC_CONF
    is not possible. Valid until the next call on this thread. */
 const char* frugal_settings(void);
 /* One setting's value, or what it would be; null: there is no such setting. Valid as above. */
 const char* frugal_setting(const char* key);
-/* One line for people that names those of PyTorch's settings (`settings`; null: what PYTORCH_ALLOC_CONF says) that do
-   not hold for our memory, each with the reason and once in the life of the process; "" if there are none. Valid until
-   the next call on this thread. */
-const char* frugal_unfollowed_settings(const char* settings);
-/* 1 while new memory is ours. */
-int frugal_is_enabled(void);
 
 /* Gives idle memory of all GPUs back to the driver; returns the bytes, or -1. */
 int64_t frugal_trim(void);
@@ -50,11 +38,21 @@ int64_t frugal_trim(void);
    nothing has used since the last call back to the driver, without waiting for a stream; returns the bytes, or -1. */
 int64_t frugal_release_idle(void);
 
-/* Names of the figures, separated by spaces, in the order in which frugal_stats writes them. */
-const char* frugal_stat_names(void);
-/* Writes at most `capacity` figures of a GPU, and returns how many there are. All are 0 for a GPU that has not been
-   used. -1: we were never enabled. */
-int frugal_stats(int device, int64_t* figures, int capacity);
+/* Whoever asks a storage (a c10::StorageImpl) for its data gets an error with this message, until its memory wakes. 1;
+   0: it does not sleep. */
+int frugal_mark_asleep(void* storage, const char* message);
+/* The block of a storage that sleeps, as JSON: {"address", "tag", "site": 0 where it was not recorded}; else "null". */
+const char* frugal_asleep_block(void* storage);
+/* Copies so many bytes of a storage to the host, from `offset` on, if its memory sleeps: 1. 0: it does not. -1: they
+   were not copied when it fell asleep. */
+int frugal_copy_asleep(void* storage, int64_t offset, int64_t size, void* to);
+/* Bytes of all GPUs in blocks that are handed out and have one of these tags, awake or asleep; -1. */
+int64_t frugal_tagged_bytes(const char* tags);
+
+/* A library is about to take GPU memory of its own, as NCCL does for a communicator: gives idle memory back until a
+   16th of each GPU is free, as far as there is some. Waits a second at most. 0, or -1 before the first enabling. */
+int frugal_make_room(void);
+
 /* What the driver of a GPU promises and does not keep, and what is lost by it: one line for people. "": nothing is
    known. Valid as long as the process. */
 const char* frugal_broken_promise(int device);
@@ -66,11 +64,14 @@ const char* frugal_host_memory(int device);
 /* 1 if the address lies in our memory. */
 int frugal_owns(const void* address);
 
-/* With `keep` 1, the physical memory behind [address, address + bytes) stays where it is, also after a tensor there has
-   been freed, until this is called with 0: for memory that others have registered, such as a network card. Whole
-   handles are kept, of 2 MiB or more. 0; -1: it cannot be kept. Memory that is not ours never moves, so there it does
-   nothing. */
-int frugal_keep_in_place(const void* address, int64_t bytes, int keep);
+/* PyTorch's settings of its allocator, changed in the middle of a run. The text that PyTorch is to be told where the
+   program tells it `settings`; once it has been, the second, which returns 1 if new memory is cudaMalloc's from then
+   on, as the program has said. Both do nothing before frugal_enable. */
+const char* frugal_settings_for_native(const char* settings);
+int frugal_follow_settings(const char* settings);
+/* What programs are to read where PyTorch says that `settings` are in force. All texts are valid until the next call on
+   this thread. */
+const char* frugal_shown_settings(const char* settings);
 
 /* Waits until the GPU has done all that it was told so far, if frugal_make_shareable has something to move: to be
    called first, without locks that the work might wait for. 0; -1: the work fails. */
@@ -96,14 +97,7 @@ void frugal_forget_python(void);
    is the user's. For lines of Python that are met from now on. */
 void frugal_set_code_owners(const char* beginnings);
 
-/* A phase of the program; the same number for the same name. 0 for "": no named phase. */
-int frugal_phase(const char* name);
-/* What the calling thread allocates belongs to this phase from now on. Returns the one before; -1: there is no such
-   phase. */
-int frugal_set_phase(int phase);
 const char* frugal_phase_name(int phase);
-/* Memory of this phase may grow from epoch to epoch: no report names it. 0, or -1: there is no such phase. */
-int frugal_expect_growth(int phase);
 
 /* {"number", "phase", "frames": [{"file", "line", "function"}, ...] with the innermost first, "node": of a backward
    pass, as "MulBackward0", or "", "forward": the site at which that node was made; 0: not known}, as JSON. Sites are
@@ -131,10 +125,14 @@ const char* frugal_gpus(void);
    it was not recorded, epoch of birth, or -1]. */
 const char* frugal_segments(void);
 
+/* PyTorch's private pools, a list in JSON: {"gpu", "site": where it was made; 0: not known, "captured": by a graph,
+   "holders": graphs and objects; 0: it was released, "reserved_bytes", "allocated_bytes", "native_reserved_bytes",
+   "native_allocated_bytes": of these, by PyTorch's own allocator, "idle_bytes": in segments that hold nothing, which
+   come back once nobody holds the pool}. */
+const char* frugal_private_pools(void);
+
 /* --- Leaks, by epoch. */
 
-/* An epoch of the program has ended. 0; -1: we were never enabled. */
-int frugal_epoch_end(void);
 int64_t frugal_epochs_ended(void);
 /* All epochs so far become the first, which has not ended. */
 int frugal_collapse_epochs(void);
@@ -149,33 +147,8 @@ int64_t frugal_module_calls_to_epoch(void);
    that call has begun. NULL: nobody wants to know. */
 void frugal_set_epoch_listener(int (*schedule)(int (*call)(void*), void*), int (*call)(void*));
 
-/* Blocks of one line or phase, of which every epoch leaves some behind. */
-struct frugal_finding {
-  int verdict; /* 1: suspect, 2: leak, 3: nothing is left behind, but what is replaced grows */
-  int gpu;
-  int site;              /* the one of the line's that grows most */
-  const char* name;      /* "train.py:12 in step", or the phase's; "" if the memory belongs to no named phase */
-  int64_t largest_block; /* the blocks have more than half of these bytes, and up to these */
-  int64_t bytes;         /* kept from past epochs, without those of the first two */
-  int64_t blocks;
-  int64_t epochs; /* that they are from */
-  double bytes_per_epoch;
-  double confidence; /* that the phase grows at all, from 0 to .99 */
-  int material;      /* 0: the GPU would last for more than 10,000 epochs, all smaller findings included */
-};
-struct frugal_report;
-/* As of the latest end of an epoch. The caller frees it; what the functions below give lives as long. Null: we were
-   never enabled. */
-struct frugal_report* frugal_make_report(void);
-void frugal_free_report(struct frugal_report* report);
-/* Several lines for people. */
-const char* frugal_report_text(const struct frugal_report* report);
-int64_t frugal_report_epochs(const struct frugal_report* report);
-/* Writes at most `capacity`, the material ones first, and returns how many there are. */
-int frugal_report_findings(const struct frugal_report* report, struct frugal_finding* findings, int capacity);
-
-/* The same, a list in JSON: {"kind": "leak", "suspect" or "growing", "gpu", "site", "bytes", "blocks", "epochs",
-   "bytes_per_epoch", "confidence", "largest_block"}. Empty: we were never enabled, too. */
+/* What frugal_report_findings() writes, as a list in JSON: {"kind": "leak", "suspect" or "growing", "gpu", "site",
+   "bytes", "blocks", "epochs", "bytes_per_epoch", "confidence", "largest_block"}. Empty: we were never enabled, too. */
 const char* frugal_findings(void);
 
 /* --- While the process runs.
@@ -203,8 +176,8 @@ void frugal_correct_verdict(int gpu, const char* verdict);
 
 /* A function that says why memory ran out: its text follows PyTorch's first sentences in the error. Called on the
    thread that asked, with no lock held, before the error is thrown, with all that is known of the request: JSON with
-   the keys of a report's "oom" (docs/reports.md). Its text is read before it is called again on the same thread; null:
-   it has nothing to say. Null takes the function away. */
+   the keys of a report's "oom" (docs/reference/report.md). Its text is read before it is called again on the same
+   thread; null: it has nothing to say. Null takes the function away. */
 void frugal_set_explainer(const char* (*explainer)(const char* facts));
 
 /* A function that collects garbage and returns how many objects it found; called when memory has run out, with no

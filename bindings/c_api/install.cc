@@ -20,6 +20,7 @@
 #include "bindings/adapter/peer_access.h"
 #include "bindings/adapter/torch_allocator.h"
 #include "bindings/adapter/torch_compat.h"
+#include "bindings/adapter/torch_symbol.h"
 #include "bindings/publishing/live_figures.h"
 #include "bindings/publishing/published_verdicts.h"
 #include "bindings/settings/pytorch_settings.h"
@@ -139,7 +140,7 @@ absl::Status WatchForks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
 
 void Apply(const Settings& settings) {
   TorchAllocator::Instance()->Apply(settings);
-  LivePublisher()->Set(settings.publish);
+  SetLivePublishing(settings.publish);
 }
 
 // Whatever may fail comes first, so that a later call can try again.
@@ -265,13 +266,7 @@ InstallState CurrentInstallState() {
 int RunningTorchVersion() {
   constexpr char kFunction[] = "aoti_torch_abi_version";
   void* function = dlsym(RTLD_DEFAULT, kFunction);
-  if (function == nullptr) {
-    // Python loads torch's libraries where RTLD_DEFAULT does not look.
-    void* torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-    if (torch == nullptr) return 0;
-    function = dlsym(torch, kFunction);
-    dlclose(torch);
-  }
+  if (function == nullptr) function = FindInTorch(kFunction);
   if (function == nullptr) return 0;
   // Major, minor, patch and tweak, in the upper four bytes.
   const uint64_t version = reinterpret_cast<uint64_t (*)()>(function)();

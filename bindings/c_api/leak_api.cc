@@ -38,7 +38,8 @@ int ForEachGpu(F&& f) {
 }
 
 const char* NameOf(BlockView::State state) {
-  return state == BlockView::State::kFree ? "free" : state == BlockView::State::kAllocated ? "allocated" : "awaiting";
+  if (state == BlockView::State::kAllocated) return "allocated";
+  return state == BlockView::State::kAwaitingStreams ? "awaiting" : "free";
 }
 
 frugal_finding ToC(const LineFinding& finding) {
@@ -55,6 +56,20 @@ frugal_finding ToC(const LineFinding& finding) {
           // Nothing is certain.
           .confidence = std::min(finding.leak.confidence, kMostConfidence),
           .material = static_cast<int>(finding.material)};
+}
+
+std::string ToJson(const PoolFigures& pool) {
+  return JsonObject()
+      .Integer("gpu", pool.gpu)
+      .Integer("site", static_cast<int>(pool.site))
+      .Truth("captured", pool.captured)
+      .Integer("holders", pool.holders)
+      .Integer("reserved_bytes", pool.reserved.count())
+      .Integer("allocated_bytes", pool.allocated.count())
+      .Integer("native_reserved_bytes", pool.native_reserved.count())
+      .Integer("native_allocated_bytes", pool.native_allocated.count())
+      .Integer("idle_bytes", pool.idle.count())
+      .Done();
 }
 
 std::string ToJson(const LineFinding& finding) {
@@ -223,6 +238,12 @@ const char* frugal_segments(void) {
     };
     return frugal::JsonElements(gpu.allocator().inspect().Snapshot(), segment_of);
   });
+}
+
+const char* frugal_private_pools(void) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  const auto pool_of = [](const frugal::PoolFigures& pool) { return frugal::ToJson(pool); };
+  return frugal::LendJson(allocator == nullptr ? "[]" : frugal::JsonList(allocator->DescribePools(), pool_of));
 }
 
 void frugal_record_in_detail(void) { frugal::SiteSampler::RecordInDetail(); }

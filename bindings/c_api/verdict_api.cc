@@ -22,17 +22,19 @@ using Explainer = const char* (*)(const char* facts);
 
 std::atomic<Explainer> the_explainer{nullptr};
 
-// The keys are those of a report's "oom" (docs/reports.md).
+// The keys are those of a report's "oom" (docs/reference/report.md).
 std::string ToJson(const OutOfMemoryFacts& facts) {
   const auto tried = [](const char* what, Bytes gained) {
     return JsonObject().Text("what", what).Integer("gained_bytes", gained.count()).Done();
   };
+  const std::optional<Bytes> neighbours = facts.gained.neighbours;
   return JsonObject()
       .Integer("gpu", facts.gpu)
       .Integer("requested_bytes", facts.requested.count())
       .Integer("site", facts.site)
       .Text("verdict", NameOf(facts.verdict))
       .Integer("allocated_bytes", facts.allocated.count())
+      .Integer("asleep_bytes", facts.asleep.count())
       .Integer("awaiting_bytes", facts.awaiting.count())
       .Integer("reserved_bytes", facts.reserved.count())
       .Integer("native_reserved_bytes", facts.native_reserved.count())
@@ -45,9 +47,11 @@ std::string ToJson(const OutOfMemoryFacts& facts) {
       .Integer("missing_bytes", facts.missing.count())
       .Text("limit_name", facts.limit_name)
       .Value("tried",
-             absl::StrCat("[", tried("waiting for other streams", facts.gained.stream_waits + facts.gained.host_waits),
-                          ",", tried("memory that PyTorch caches", facts.gained.caches), ",",
-                          tried("Python's garbage", facts.gained.garbage), "]"))
+             absl::StrCat(
+                 "[", tried("waiting for other streams", facts.gained.stream_waits + facts.gained.host_waits), ",",
+                 tried("memory that PyTorch caches", facts.gained.caches), ",",
+                 tried("Python's garbage", facts.gained.garbage),
+                 neighbours.has_value() ? absl::StrCat(",", tried("other processes of yours", *neighbours)) : "", "]"))
       .Text("host", facts.host)
       .Integer("host_own_bytes", facts.host_own.count())
       .Done();

@@ -1,5 +1,6 @@
 #include "bindings/publishing/live_document.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@ constexpr size_t kMostArguments = 64;
 constexpr size_t kMostText = 300;
 constexpr size_t kMostVerdicts = 8;
 constexpr size_t kMostGpus = 32;
+constexpr size_t kMostPools = 8;
 
 std::string Command(const std::vector<std::string>& arguments) {
   std::string list;
@@ -47,13 +49,26 @@ std::string Gpu(const LiveGpu& gpu) {
       .Value("total_bytes", known(gpu.total))
       .Value("free_bytes", known(gpu.free))
       .Integer("limit_bytes", gpu.limit)
-      .Integer("in_use_bytes", gpu.in_use)
-      .Integer("held_bytes", gpu.held)
-      .Integer("waste_bytes", std::max(gpu.held - gpu.in_use, int64_t{0}))
-      .Integer("peak_in_use_bytes", gpu.peak)
+      .Integer("allocated_bytes", gpu.in_use)
+      .Integer("reserved_bytes", gpu.held)
+      .Integer("asleep_bytes", gpu.asleep)
+      .Integer("waste_bytes", std::max(gpu.held - (gpu.in_use - gpu.asleep), int64_t{0}))
+      .Integer("peak_allocated_bytes", gpu.peak)
       .Integer("stitches", gpu.stitches)
       .Integer("out_of_memory_errors", gpu.out_of_memory_errors)
       .Value("last_out_of_memory", error.empty() ? "null" : JsonText(error, kMostName))
+      .Done();
+}
+
+std::string Pool(const LivePool& pool) {
+  return JsonObject()
+      .Integer("gpu", pool.gpu)
+      .Text("line", pool.line, kMostName)
+      .Truth("captured", pool.captured)
+      .Truth("released", pool.released)
+      .Integer("reserved_bytes", pool.reserved)
+      .Integer("allocated_bytes", pool.allocated)
+      .Integer("idle_bytes", pool.idle)
       .Done();
 }
 
@@ -97,6 +112,7 @@ std::string WriteLiveDocument(const LiveFigures& figures) {
       .Truth("tracking", figures.is_tracking)
       .Integer("epochs", figures.epochs)
       .Value("gpus", JsonList(First(figures.gpus, kMostGpus), Gpu))
+      .Value("pools", JsonList(First(figures.pools, kMostPools), Pool))
       .Value("verdicts", JsonList(First(figures.verdicts, kMostVerdicts), Verdict))
       .Done();
 }
@@ -121,6 +137,13 @@ double AgeSeconds() {
   if (clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
   const double started = static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
   return std::max(0.0, static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started);
+}
+
+bool IsSimulated() { return dlsym(RTLD_DEFAULT, "frugal_sim_calls") != nullptr; }
+
+std::string SimulatedNode() {
+  const char* const node = std::getenv("FRUGAL_SIM_NODE");
+  return node == nullptr ? "" : node;
 }
 
 }  // namespace frugal

@@ -24,11 +24,23 @@ struct LiveGpu {
   bool is_size_known = false;  // of total and free
   int64_t limit = 0;           // the most that the process may hold; 0: as much as there is
   int64_t in_use = 0;          // in tensors
+  int64_t asleep = 0;          // of that, without physical memory
   int64_t held = 0;
   int64_t peak = 0;                  // in tensors at a time
   int64_t stitches = 0;              // how many
   int64_t out_of_memory_errors = 0;  // how many
   std::string last_out_of_memory;    // the verdict on the latest; "": there was none
+};
+
+// A private pool of PyTorch's own allocator, as PoolFigures.
+struct LivePool {
+  int gpu = 0;
+  std::string line;  // where it was made, "train.py:12"; "": not known
+  bool captured = false;
+  bool released = false;
+  int64_t reserved = 0;
+  int64_t allocated = 0;
+  int64_t idle = 0;
 };
 
 struct LiveFigures {
@@ -40,6 +52,7 @@ struct LiveFigures {
   bool is_tracking = true;
   int64_t epochs = 0;
   std::vector<LiveGpu> gpus;
+  std::vector<LivePool> pools;  // the largest first
   std::vector<PublishedVerdict> verdicts;
 };
 
@@ -49,6 +62,10 @@ std::string WriteLiveDocument(const LiveFigures& figures);
 // The command line and the age of this process, as the kernel has them; as far as it says.
 std::vector<std::string> CommandLine();
 double AgeSeconds();
+// Whether its GPUs are simulated, and the simulated machine that it shares with others, as its environment says; "":
+// none.
+bool IsSimulated();
+std::string SimulatedNode();
 
 }  // namespace frugal
 

@@ -1,11 +1,9 @@
 #include "bindings/publishing/live_figures.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,9 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "allocator/port/format_bytes.h"
 #include "bindings/adapter/site_sampler.h"
+#include "bindings/adapter/torch_allocator.h"
 #include "bindings/publishing/live_document.h"
+#include "bindings/publishing/live_neighbours.h"
 #include "bindings/publishing/published_verdicts.h"
 #include "bindings/tracking/out_of_memory_verdict.h"
+#include "bindings/tracking/site_table.h"
 
 namespace frugal {
 namespace {
@@ -35,11 +36,39 @@ LiveGpu FiguresOf(GpuMemory& gpu) {
           .is_size_known = memory.ok(),
           .limit = limit < kUnlimited ? limit.count() : 0,
           .in_use = stats.allocated_bytes[0].current,
+          .asleep = TorchAllocator::Instance()->sleeper().AsleepBytes(gpu).count(),
           .held = stats.reserved_bytes[0].current,
           .peak = stats.allocated_bytes[0].peak,
           .stitches = gpu.allocator().GetStatistics().num_stitches,
           .out_of_memory_errors = stats.num_ooms,
           .last_out_of_memory = verdict.has_value() ? NameOf(*verdict) : ""};
+}
+
+// The last two parts of the path, and the line.
+std::string PlaceOf(SiteId site) {
+  const CodeLine code = SiteTable::Instance().UserLine(site);
+  if (code.file.empty()) return "";
+  size_t start = code.file.rfind('/');
+  if (start != std::string::npos && start > 0) start = code.file.rfind('/', start - 1);
+  return absl::StrCat(start == std::string::npos ? code.file : code.file.substr(start + 1), ":", code.line);
+}
+
+std::vector<LivePool> Pools() {
+  TorchAllocator* const allocator = TorchAllocator::Instance();
+  // Each look would be an entry in the history that the program records.
+  if (allocator == nullptr || allocator->isHistoryEnabled()) return {};
+  std::vector<LivePool> pools;
+  for (const PoolFigures& pool : allocator->DescribePools()) {
+    pools.push_back({.gpu = pool.gpu,
+                     .line = PlaceOf(pool.site),
+                     .captured = pool.captured,
+                     .released = pool.holders == 0,
+                     .reserved = pool.reserved.count(),
+                     .allocated = pool.allocated.count(),
+                     .idle = pool.idle.count()});
+  }
+  std::sort(pools.begin(), pools.end(), [](const auto& a, const auto& b) { return a.reserved > b.reserved; });
+  return pools;
 }
 
 // In the words of a report of the Python package (_report/headline.py).
@@ -64,12 +93,6 @@ std::vector<PublishedVerdict> Verdicts(const LeakReport& report) {
   return verdicts;
 }
 
-// The simulated machine that this process shares with others, as its environment says; "": none.
-std::string SimulatedNode() {
-  const char* const node = std::getenv("FRUGAL_SIM_NODE");
-  return node == nullptr ? "" : node;
-}
-
 // Waits for locks of the allocators, and asks the driver how much memory is free. May throw what PyTorch's allocator
 // throws.
 std::string DescribeLive(const GpuSet& gpus, const std::string& node) {
@@ -77,10 +100,11 @@ std::string DescribeLive(const GpuSet& gpus, const std::string& node) {
   figures.pid = getpid();
   figures.age_seconds = AgeSeconds();
   figures.command = CommandLine();
-  figures.is_simulated = dlsym(RTLD_DEFAULT, "frugal_sim_calls") != nullptr;
+  figures.is_simulated = IsSimulated();
   figures.node = figures.is_simulated ? node : "";
   figures.is_tracking = SiteSampler::is_on();
   gpus.ForEach([&figures](GpuMemory& gpu) { figures.gpus.push_back(FiguresOf(gpu)); });
+  figures.pools = Pools();
   const LeakReport report = gpus.MakeLeakReport();
   figures.epochs = report.epochs;
   figures.verdicts = Verdicts(report);
@@ -91,12 +115,20 @@ std::atomic<Publisher*> live_publisher{nullptr};
 
 }  // namespace
 
-Publisher& MakeLivePublisher(GpuSet& gpus) {
+void MakeLivePublisher(GpuSet& gpus) {
   auto* const publisher = new Publisher([&gpus, node = SimulatedNode()] { return DescribeLive(gpus, node); });
   publisher->GuardProcess();
-  gpus.SetWhenOpened([publisher] { publisher->Begin(); });
+  MakeLiveNeighbours(gpus);
+  gpus.SetWhenOpened([publisher] {
+    publisher->Begin();
+    BeginLiveNeighbours();
+  });
   live_publisher.store(publisher, std::memory_order_release);
-  return *publisher;
+}
+
+void SetLivePublishing(bool is_wanted) {
+  LivePublisher()->Set(is_wanted);
+  SetLiveNeighbours(is_wanted);
 }
 
 Publisher* LivePublisher() { return live_publisher.load(std::memory_order_acquire); }

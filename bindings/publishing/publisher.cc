@@ -5,28 +5,28 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "bindings/publishing/abstract_socket.h"
 #include "bindings/threads/forked_child.h"
 
 namespace frugal {
 namespace {
 
-Publisher* guarded = nullptr;
+std::array<Publisher*, 2> guarded = {};
 
 // Before exit goes on without the thread, which a driver or a lock holds up.
 constexpr absl::Duration kLongestExit = absl::Seconds(2);
@@ -35,25 +35,6 @@ constexpr absl::Duration kDescriptorPatience = absl::Milliseconds(200);
 constexpr int kBacklog = 16;
 // Above those that programs close and open anew by their numbers.
 constexpr int kFirstDescriptor = 3;
-
-struct SocketName {
-  sockaddr_un address = {};
-  socklen_t size = 0;
-
-  bool operator==(const SocketName& other) const {
-    return size == other.size && std::memcmp(&address, &other.address, size) == 0;
-  }
-};
-
-SocketName ToSocketName(const std::string& name) {
-  SocketName result;
-  result.address.sun_family = AF_UNIX;
-  // The first byte stays zero: an abstract name.
-  const size_t length = std::min(name.size(), sizeof(result.address.sun_path) - 1);
-  std::memcpy(result.address.sun_path + 1, name.data(), length);
-  result.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-  return result;
-}
 
 // Whether the descriptor is a socket of that name, and not another file: programs close what they do not know.
 bool HasName(int descriptor, const SocketName& name) {
@@ -70,20 +51,15 @@ int Listen(const SocketName& name) {
   const int listener = made >= kFirstDescriptor ? made : fcntl(made, F_DUPFD_CLOEXEC, kFirstDescriptor);
   if (listener != made) close(made);
   if (listener < 0) return -1;
-  if (bind(listener, reinterpret_cast<const sockaddr*>(&name.address), name.size) == 0 &&
-      listen(listener, kBacklog) == 0) {
-    return listener;
-  }
+  if (bind(listener, name.get(), name.size) == 0 && listen(listener, kBacklog) == 0) return listener;
   close(listener);
   return -1;
 }
 
 // Whether the one at the other end may know: this user, or root.
 bool MayAsk(int connection) {
-  ucred peer = {};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  return peer.uid == 0 || peer.uid == geteuid();
+  const std::optional<uid_t> user = UserAtOtherEnd(connection);
+  return user == 0 || user == geteuid();
 }
 
 // Signals are the program's threads' to take.
@@ -122,10 +98,10 @@ int Accept(int listener, const SocketName& name) {
 
 }  // namespace
 
-std::string Publisher::NameOfThisProcess() {
+std::string Publisher::NameOfThisProcess(absl::string_view room) {
   struct stat facts;
   const uint64_t space = stat("/proc/self/ns/pid", &facts) == 0 ? static_cast<uint64_t>(facts.st_ino) : 0;
-  return absl::StrCat("frugal_alloc/", space, "/", getpid());
+  return absl::StrCat(kFamily, room, space, "/", getpid());
 }
 
 void Publisher::Set(bool is_wanted) {
@@ -155,8 +131,8 @@ void Publisher::StartIfWanted() {
   if (!begun_ || !wanted_ || stopped_ || session_ != nullptr) return;
   // Whatever fails here, the program goes on and nothing is published.
   auto session = std::make_unique<Session>();
-  session->name = NameOfThisProcess();
-  session->listener = Listen(ToSocketName(session->name));
+  session->name = NameOfThisProcess(room_);
+  session->listener = Listen(SocketName(session->name));
   if (session->listener < 0) return;
   try {
     const AllSignalsBlocked blocked;
@@ -166,10 +142,14 @@ void Publisher::StartIfWanted() {
     return;
   }
   session_ = session.release();
-  static bool ends_at_exit = false;
-  if (guarded == this && !std::exchange(ends_at_exit, true)) {
+  static std::atomic<bool> ends_at_exit{false};
+  if (std::count(guarded.begin(), guarded.end(), this) > 0 && !ends_at_exit.exchange(true)) {
     // By now the driver has started: what is registered here comes before its own end.
-    std::atexit([] { static_cast<void>(guarded->StopWithin(kLongestExit)); });
+    std::atexit([] {
+      for (Publisher* one : guarded) {
+        if (one != nullptr) static_cast<void>(one->StopWithin(kLongestExit));
+      }
+    });
   }
 }
 
@@ -180,7 +160,7 @@ bool Publisher::EndSession(absl::Duration longest) {
     if (session_ == nullptr) return true;
     session.reset(std::exchange(session_, nullptr));
     // The thread that waits there wakes.
-    if (!session->ended && HasName(session->listener, ToSocketName(session->name))) {
+    if (!session->ended && HasName(session->listener, SocketName(session->name))) {
       shutdown(session->listener, SHUT_RDWR);
     }
     if (!mutex_.AwaitWithTimeout(absl::Condition(&session->ended), longest)) {
@@ -196,7 +176,7 @@ bool Publisher::EndSession(absl::Duration longest) {
 void Publisher::Run(Session& session) {
   // pthread_setname_np is newer than the oldest glibc that we run with.
   prctl(PR_SET_NAME, "frugal_publish");
-  const SocketName name = ToSocketName(session.name);
+  const SocketName name(session.name);
   while (true) {
     const int connection = Accept(session.listener, name);
     if (connection < 0) break;
@@ -218,7 +198,7 @@ void Publisher::Run(Session& session) {
 void Publisher::Answer(int connection) {
   if (!MayAsk(connection)) return;
   try {
-    std::string document = describe_();
+    std::string document = answer_(connection);
     if (document.size() >= kMostBytes) return;
     // By its end a reader knows that it has all, whoever else holds the connection: a child may have been forked.
     document += '\n';
@@ -229,21 +209,40 @@ void Publisher::Answer(int connection) {
 }
 
 void Publisher::GuardProcess() {
-  guarded = this;
-  const auto before = []() ABSL_NO_THREAD_SAFETY_ANALYSIS { guarded->mutex_.Lock(); };
-  const auto in_parent = []() ABSL_NO_THREAD_SAFETY_ANALYSIS { guarded->mutex_.Unlock(); };
-  const auto in_child = []() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    // This very thread holds it, for all that debug builds know.
-    guarded->mutex_.ForgetDeadlockInfo();
-    Renew(guarded->mutex_);
-    if (Session* const parents = std::exchange(guarded->session_, nullptr); parents != nullptr) {
-      // Else the parent's name would stay taken for as long as the child lives.
-      if (HasName(parents->listener, ToSocketName(parents->name))) close(parents->listener);
-      if (parents->connection >= 0) close(parents->connection);
+  const bool is_first = guarded[0] == nullptr;
+  guarded[is_first ? 0 : 1] = this;
+  if (is_first) WatchForks();
+}
+
+void Publisher::WatchForks() {
+  const auto before = []() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (Publisher* one : guarded) {
+      if (one != nullptr) one->mutex_.Lock();
     }
-    guarded->begun_ = false;
+  };
+  const auto in_parent = []() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (Publisher* one : guarded) {
+      if (one != nullptr) one->mutex_.Unlock();
+    }
+  };
+  const auto in_child = [] {
+    for (Publisher* one : guarded) {
+      if (one != nullptr) one->BecomeForkedChild();
+    }
   };
   pthread_atfork(before, in_parent, in_child);
+}
+
+void Publisher::BecomeForkedChild() {
+  // This very thread holds it, for all that debug builds know.
+  mutex_.ForgetDeadlockInfo();
+  Renew(mutex_);
+  if (Session* const parents = std::exchange(session_, nullptr); parents != nullptr) {
+    // Else the parent's name would stay taken for as long as the child lives.
+    if (HasName(parents->listener, SocketName(parents->name))) close(parents->listener);
+    if (parents->connection >= 0) close(parents->connection);
+  }
+  begun_ = false;
 }
 
 }  // namespace frugal

@@ -9,15 +9,17 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
 namespace frugal {
 
-// A thread that waits at a Unix socket in the abstract namespace, and answers each connection with one document and
-// the end of the stream. Nobody asks: it never runs. The socket goes with the process, and /proc/net/unix lists it.
+// A thread that waits at a Unix socket in the abstract namespace, and answers each connection with one line and the end
+// of the stream. Nobody asks: it never runs. The socket goes with the process, and /proc/net/unix lists it.
 //
 // Asked by its own user or by root, and by nobody else. An answer is handed to the kernel in one piece, so a reader
 // that hangs holds up nothing. Whatever stands in the way of publishing - no sockets, no threads, a name that is taken,
@@ -32,7 +34,11 @@ class Publisher {
   // A socket takes so much at once, however slow the reader is.
   static constexpr size_t kMostBytes = size_t{64} << 10;
 
-  explicit Publisher(Describe describe) : describe_(std::move(describe)) {}
+  explicit Publisher(Describe describe)
+      : Publisher("", [describe = std::move(describe)](int /*connection*/) { return describe(); }) {}
+  // In a room of its own (NameOfThisProcess), with an answer to what the connection brings.
+  Publisher(absl::string_view room, std::function<std::string(int connection)> answer)
+      : room_(room), answer_(std::move(answer)) {}
   ~Publisher() { static_cast<void>(StopWithin(absl::InfiniteDuration())); }
   Publisher(const Publisher&) = delete;
   Publisher& operator=(const Publisher&) = delete;
@@ -47,13 +53,14 @@ class Publisher {
   // Whether somebody has been answered since the last call.
   bool TakeLook() { return looked_.exchange(false, std::memory_order_relaxed); }
 
-  // For the one object of a process, which is never destroyed: its thread ends before exit takes the driver away, and a
-  // child by fork has neither thread nor socket, and may begin anew.
+  // For the objects of a process that are never destroyed, two at most: their threads end before exit takes the driver
+  // away, and a child by fork has neither threads nor sockets, and may begin anew. Before another thread uses one.
   void GuardProcess();
 
-  // The name of a process's socket, without the zero that it begins with in the kernel: "frugal_alloc/", the number of
-  // its pid namespace, "/" and its pid. Containers that share a network can have equal pids.
-  static std::string NameOfThisProcess();
+  // The name of a process's socket, without the zero that it begins with in the kernel: kFamily, the room, the number
+  // of its pid namespace, "/" and its pid. Containers that share a network can have equal pids.
+  static std::string NameOfThisProcess(absl::string_view room = "");
+  static constexpr char kFamily[] = "frugal_alloc/";
 
  private:
   // One thread with its socket.
@@ -70,7 +77,11 @@ class Publisher {
   void Run(Session& session);
   void Answer(int connection);
 
-  const Describe describe_;
+  static void WatchForks();
+  void BecomeForkedChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+
+  const std::string room_;
+  const std::function<std::string(int connection)> answer_;
   std::atomic<bool> looked_{false};
 
   absl::Mutex mutex_;

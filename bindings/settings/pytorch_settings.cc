@@ -4,6 +4,7 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdlib>
+#include <optional>
 #include <vector>
 
 #include "absl/base/attributes.h"
@@ -24,8 +25,7 @@ struct Unfollowed {
 };
 
 // Of torch 2.9 to 2.15.
-constexpr std::array<Unfollowed, 9> kUnfollowed = {{
-    {"expandable_segments", "False", "free memory is joined wherever it lies"},
+constexpr std::array<Unfollowed, 8> kUnfollowed = {{
     {"expandable_segments_reserve", "", "address ranges have the size that they need"},
     {"expandable_segments_reserve_by_class", "", "address ranges have the size that they need"},
     {"garbage_collection_threshold", "", "free memory is used again wherever it lies; idle_release gives it back"},
@@ -35,6 +35,8 @@ constexpr std::array<Unfollowed, 9> kUnfollowed = {{
     {"release_lock_on_cudamalloc", "False", "memory is taken in handles, not with cudaMalloc"},
     {"release_lock_on_hipmalloc", "False", "memory is taken in handles, not with cudaMalloc"},
 }};
+
+constexpr absl::string_view kExpandableSegments = "expandable_segments";
 
 ABSL_CONST_INIT absl::Mutex named_mutex(absl::kConstInit);
 ABSL_CONST_INIT std::bitset<kUnfollowed.size()> named ABSL_GUARDED_BY(named_mutex);
@@ -88,6 +90,33 @@ std::string UnfollowedSettings(absl::string_view text) {
   if (names.empty()) return "";
   return absl::StrCat("frugal_alloc does not follow ", absl::StrJoin(names, ", "),
                       ": PyTorch's own allocator does, for CUDA graphs and memory pools");
+}
+
+std::optional<bool> ReadExpandableSegments(absl::string_view text) {
+  std::optional<bool> value;
+  for (const Entry& entry : Entries(text)) {
+    if (entry.key == kExpandableSegments && (entry.value == "True" || entry.value == "False")) {
+      value = entry.value == "True";  // the last counts
+    }
+  }
+  return value;
+}
+
+std::string WithExpandableSegments(absl::string_view text, bool value) {
+  const absl::string_view word = value ? "True" : "False";
+  std::string result;
+  size_t copied = 0;
+  for (const Entry& entry : Entries(text)) {
+    if (entry.key != kExpandableSegments || entry.value.empty()) continue;
+    const auto start = static_cast<size_t>(entry.value.data() - text.data());
+    absl::StrAppend(&result, text.substr(copied, start - copied), word);
+    copied = start + entry.value.size();
+  }
+  absl::StrAppend(&result, text.substr(copied));
+  if (copied > 0) return result;
+  const absl::string_view others = absl::StripAsciiWhitespace(text);
+  const bool is_open = others.empty() || others.back() == ',';
+  return absl::StrCat(others, is_open ? "" : ",", kExpandableSegments, ":", word);
 }
 
 bool IsCachingTurnedOff() { return std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr; }

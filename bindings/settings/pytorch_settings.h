@@ -3,6 +3,7 @@
 #ifndef FRUGAL_BINDINGS_SETTINGS_PYTORCH_SETTINGS_H_
 #define FRUGAL_BINDINGS_SETTINGS_PYTORCH_SETTINGS_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -14,9 +15,15 @@ std::string PyTorchSettingsOfEnvironment();
 
 // One line that names the settings in `text` that we do not follow, each with the reason; "" if there are none. Each is
 // named once in the life of the process. Those that we follow: backend (native, or we refuse),
+// expandable_segments (our memory is as mapped; ExpandableSegments follows it in the middle of a run),
 // roundup_power2_divisions, per_process_memory_fraction, throw_on_cudamalloc_oom (we always look before we take
 // memory), and all of pinned memory and of CUDA graphs, which are not ours. Thread-safe.
 std::string UnfollowedSettings(absl::string_view text);
+
+// What `text` says of expandable_segments; nullopt: nothing that PyTorch takes.
+std::optional<bool> ReadExpandableSegments(absl::string_view text);
+// `text`, which says this of it.
+std::string WithExpandableSegments(absl::string_view text, bool value);
 
 // PYTORCH_NO_CUDA_MEMORY_CACHING: every tensor is to have a cudaMalloc of its own, which native does.
 bool IsCachingTurnedOff();

@@ -223,7 +223,7 @@ constexpr std::array<Key, 11> kKeys = {{
     {"track", "on or off", &SetSwitch<&Settings::track>, &SwitchText<&Settings::track>},
     {"publish", "on or off", &SetSwitch<&Settings::publish>, &SwitchText<&Settings::publish>},
     {"report_dir", "a folder, or off", &SetPath<&Settings::report_dir>, &PathText<&Settings::report_dir>},
-    {"check", "off, fast or full", &SetCheck, &CheckText},
+    {"self_check", "off, fast or full", &SetCheck, &CheckText},
     {"suppressions", "a file", &SetPath<&Settings::suppressions>, &PathText<&Settings::suppressions>},
     {"remap", "on or off", &SetSwitch<kRemap>, &SwitchText<kRemap>},
     {"driver_reserve", "a size (1GiB, 512MiB, bytes), or off", &SetReserve<&PolicySettings::driver_reserve>,

@@ -65,7 +65,7 @@ struct Settings {
   absl::Duration idle_release = absl::InfiniteDuration();
   // Whether allocations are recorded by the line that asks for them.
   bool track = true;
-  // Whether this process answers its user's `frugal-alloc top`.
+  // Whether this process answers its user's `frugal-alloc top`, and shares idle memory with his other processes.
   bool publish = true;
   // Where reports are written: a folder, "off", or "" for the default, which the Python package knows.
   std::string report_dir;

@@ -45,6 +45,11 @@ absl::Status IdleReleaser::StartIfWanted() {
 
 void IdleReleaser::AwaitCall() { absl::MutexLock lock(&calling_); }
 
+void IdleReleaser::Call(absl::FunctionRef<void()> release) {
+  absl::MutexLock lock(&calling_);
+  release();
+}
+
 bool IdleReleaser::StopWithin(absl::Duration longest) {
   std::unique_ptr<std::thread> thread;
   bool ended = false;
@@ -74,10 +79,7 @@ void IdleReleaser::Run() {
     wait_(mutex_, absl::Condition(&woken_), interval_);
     if (woken_) continue;
     mutex_.Unlock();
-    {
-      absl::MutexLock lock(&calling_);
-      release_();
-    }
+    Call(release_);
     mutex_.Lock();
   }
   ended_ = true;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -36,6 +37,8 @@ class IdleReleaser {
   absl::Status Begin() ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns when no call is going on; the next one sees what was done before.
   void AwaitCall() ABSL_LOCKS_EXCLUDED(calling_);
+  // Calls `release` on this thread as one of those calls.
+  void Call(absl::FunctionRef<void()> release) ABSL_LOCKS_EXCLUDED(calling_);
   // Ends the thread, for good.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_) { static_cast<void>(StopWithin(absl::InfiniteDuration())); }
   // The same, but if a call takes longer, as one into a driver that hangs does, the thread is left to itself, and the

@@ -118,7 +118,7 @@ std::string TextOf(const LeakReport& report, absl::Span<const GpuEpochs> gpus) {
   std::string text = HeadLine(report);
   std::vector<const LineFinding*> small;
   for (const GpuEpochs& gpu : gpus) {
-    absl::StrAppend(&text, "GPU ", gpu.gpu, ": ", FormatBytes(gpu.epochs.live), " in use\n");
+    absl::StrAppend(&text, "GPU ", gpu.gpu, ": ", FormatBytes(gpu.epochs.live), " allocated\n");
     std::vector<const LineFinding*> large;
     for (const LineFinding& finding : report.findings) {
       if (finding.gpu == gpu.gpu) (finding.material ? large : small).push_back(&finding);

@@ -22,7 +22,8 @@ struct OutOfMemoryFacts {
   int site = 0;  // that asks
   Bytes requested;
   Bytes missing;    // by so much it did not fit
-  Bytes allocated;  // in tensors
+  Bytes allocated;  // in tensors that are awake
+  Bytes asleep;     // in those that sleep, which have no physical memory
   Bytes awaiting;   // freed, but a stream may still use it
   Bytes reserved;   // by us
   Bytes native_reserved;

@@ -158,7 +158,7 @@ void Run(const Arguments& arguments) {
     // Now only what is meant to last should be alive. All but this call costs nothing.
     frugal_alloc::epoch_end();
     std::printf("epoch %d: loss %.4f, %.1f %% right, %lld bytes of GPU memory in tensors\n", epoch, loss, right * 100,
-                static_cast<long long>(frugal_alloc::stats().allocated_bytes));
+                static_cast<long long>(frugal_alloc::memory_stats().allocated_bytes));
   }
   if (!arguments.cpu) std::cout << frugal_alloc::report().text;
 }
@@ -197,7 +197,7 @@ int main(int count, char** words) {
     const Arguments arguments = ParseArguments(count, words);
     if (!arguments.cpu) {
       // Before the first tensor is on a GPU, so that all of them are in its memory.
-      const frugal_alloc::Status installed = frugal_alloc::install(arguments.memory);
+      const frugal_alloc::Status installed = frugal_alloc::enable(arguments.memory);
       if (!installed) throw std::runtime_error(installed.message());
     }
     Run(arguments);

@@ -32,10 +32,10 @@ uint64_t DriverCalls() {
 
 // The first test: once CUDA has started in this process, no child can use it.
 TEST(ForkTest, AChildOfAProcessThatHasNotStartedCudaMayUseIt) {
-  ASSERT_TRUE(frugal_alloc::install());
+  ASSERT_TRUE(frugal_alloc::enable());
   EXPECT_TRUE(HoldsInChild([] {
     caching::init(1);
-    EXPECT_TRUE(frugal_alloc::installed());
+    EXPECT_TRUE(frugal_alloc::is_enabled());
     const c10::DataPtr block = caching::get()->allocate(kSize);
     EXPECT_NE(block.get(), nullptr);
     EXPECT_EQ(caching::getDeviceStats(0).allocated_bytes[0].current, static_cast<int64_t>(kSize));
@@ -45,14 +45,14 @@ TEST(ForkTest, AChildOfAProcessThatHasNotStartedCudaMayUseIt) {
 class ForkFromCudaTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { frugal::StartCuda(1); }
-  void SetUp() override { ASSERT_TRUE(frugal_alloc::install()); }
+  void SetUp() override { ASSERT_TRUE(frugal_alloc::enable()); }
 };
 
 TEST_F(ForkFromCudaTest, WhatTheChildFreesStaysTheParents) {
   caching::CUDAAllocator& allocator = *caching::get();
   c10::DataPtr ours = allocator.allocate(kSize);
   void* const raw = allocator.raw_alloc(kSize);
-  ASSERT_TRUE(frugal_alloc::uninstall());
+  ASSERT_TRUE(frugal_alloc::disable());
   c10::DataPtr natives = allocator.allocate(kSize);
   const int64_t allocated = caching::getDeviceStats(0).allocated_bytes[0].current;
   EXPECT_TRUE(HoldsInChild([&] {
@@ -68,16 +68,14 @@ TEST_F(ForkFromCudaTest, WhatTheChildFreesStaysTheParents) {
 
 TEST_F(ForkFromCudaTest, TheChildIsToldThatItCannotUseCuda) {
   caching::get()->allocate(kSize);
-  ASSERT_TRUE(frugal_alloc::uninstall());
+  ASSERT_TRUE(frugal_alloc::disable());
   EXPECT_TRUE(HoldsInChild([] {
     EXPECT_THROW(caching::get()->allocate(kSize), c10::Error);
-    EXPECT_TRUE(frugal_alloc::uninstall());
-    const frugal_alloc::Status status = frugal_alloc::install();
+    EXPECT_TRUE(frugal_alloc::disable());
+    const frugal_alloc::Status status = frugal_alloc::enable();
     EXPECT_FALSE(status);
     EXPECT_NE(status.message().find("\"spawn\""), std::string::npos) << status.message();
-    int64_t freed = -1;
-    EXPECT_TRUE(frugal_alloc::trim(&freed));
-    EXPECT_EQ(freed, 0);
+    EXPECT_NO_THROW(caching::emptyCache());
   }));
 }
 
@@ -98,10 +96,9 @@ TEST_F(ForkFromCudaTest, AThreadThatHeldOurLocksDoesNotHoldUpTheChild) {
   locked.wait();
   const bool holds = HoldsInChild([&] {
     ours.clear();
-    int64_t freed = -1;
-    EXPECT_TRUE(frugal_alloc::trim(&freed));
+    EXPECT_NO_THROW(caching::emptyCache());
     EXPECT_EQ(caching::getDeviceStats(0).allocated_bytes[0].current, 0);
-    EXPECT_TRUE(frugal_alloc::installed());
+    EXPECT_TRUE(frugal_alloc::is_enabled());
   });
   forked.count_down();
   thread.join();

@@ -62,7 +62,7 @@ class InconsistencyTest : public testing::Test {
     planted.close();
     std::filesystem::create_symlink(folder / "another's", ReportPath());
     std::filesystem::create_symlink(folder / "another's", ReportPath().string() + ".part");
-    const std::string settings = "check:fast,report_dir:" + folder.string();
+    const std::string settings = "self_check:fast,report_dir:" + folder.string();
     ASSERT_EQ(frugal_enable_with(settings.c_str()), 0) << frugal_last_error();
     c10::WarningUtils::set_warning_handler(&warnings);
     older = caching::get()->raw_alloc(kSize);
@@ -105,7 +105,7 @@ TEST_F(InconsistencyTest, IsToldOnceAndWrittenDownWhole) {
   EXPECT_NE(warnings.texts[0].find(ReportPath().string()), std::string::npos) << warnings.texts[0];
   std::ifstream file(ReportPath());
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  for (const char* part : {"address_directory.cc", "check:fast", "torch: 2.", "native"}) {
+  for (const char* part : {"address_directory.cc", "self_check:fast", "torch: 2.", "native"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in:\n" << text;
   }
   const auto files = std::distance(std::filesystem::directory_iterator(folder), {});

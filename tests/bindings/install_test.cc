@@ -1,4 +1,6 @@
+#include <c10/core/Storage.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <frugal_alloc/sleep.h>
 #include <frugal_alloc/torch.h>
 
 #include <cstdlib>
@@ -19,7 +21,7 @@ class InstallTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { frugal::StartCuda(1); }
   void SetUp() override {
-    const frugal_alloc::Status status = frugal_alloc::install();
+    const frugal_alloc::Status status = frugal_alloc::enable();
     ASSERT_TRUE(status) << status.message();
   }
 };
@@ -27,19 +29,19 @@ class InstallTest : public testing::Test {
 int64_t AllocatedBytes() { return caching::getDeviceStats(0).allocated_bytes[0].current; }
 
 TEST(InstallRefusalTest, NothingIsReportedBeforeInstalling) {
-  if (frugal_alloc::installed()) GTEST_SKIP() << "installed by a test before this one";
+  if (frugal_alloc::is_enabled()) GTEST_SKIP() << "installed by a test before this one";
   frugal_alloc::epoch_end();
-  EXPECT_EQ(frugal_alloc::stats().allocations, 0);
+  EXPECT_EQ(frugal_alloc::memory_stats().allocations, 0);
   const frugal_alloc::Report report = frugal_alloc::report();
   EXPECT_FALSE(report.has_leak());
   EXPECT_NE(report.text.find("not enabled"), std::string::npos) << report.text;
 }
 
 TEST(InstallRefusalTest, IsOneLineAndLeavesPyTorchAsItWas) {
-  if (frugal_alloc::installed()) GTEST_SKIP() << "installed by a test before this one";
+  if (frugal_alloc::is_enabled()) GTEST_SKIP() << "installed by a test before this one";
   caching::CUDAAllocator* const native = caching::get();
   setenv("CUDA_VISIBLE_DEVICES", "", 1);
-  const frugal_alloc::Status status = frugal_alloc::install();
+  const frugal_alloc::Status status = frugal_alloc::enable();
   unsetenv("CUDA_VISIBLE_DEVICES");
   EXPECT_FALSE(status);
   EXPECT_NE(status.message().find("CUDA_VISIBLE_DEVICES"), std::string::npos) << status.message();
@@ -48,7 +50,7 @@ TEST(InstallRefusalTest, IsOneLineAndLeavesPyTorchAsItWas) {
 }
 
 TEST_F(InstallTest, MemoryIsServedAndCounted) {
-  ASSERT_TRUE(frugal_alloc::installed());
+  ASSERT_TRUE(frugal_alloc::is_enabled());
   const int64_t before = AllocatedBytes();
   {
     const c10::DataPtr block = caching::get()->allocate(kSize);
@@ -64,9 +66,9 @@ TEST_F(InstallTest, TheRegistryOfAllocatorsHasItToo) {
 
 TEST_F(InstallTest, TheBaseOfABlockIsToldByWhoseItIs) {
   const c10::DataPtr ours = caching::get()->allocate(kSize);
-  ASSERT_TRUE(frugal_alloc::uninstall());
+  ASSERT_TRUE(frugal_alloc::disable());
   const c10::DataPtr natives = caching::get()->allocate(kSize);
-  ASSERT_TRUE(frugal_alloc::install());
+  ASSERT_TRUE(frugal_alloc::enable());
   for (const c10::DataPtr* block : {&ours, &natives}) {
     const auto address = reinterpret_cast<uintptr_t>(block->get());
     size_t size = 0;
@@ -78,8 +80,8 @@ TEST_F(InstallTest, TheBaseOfABlockIsToldByWhoseItIs) {
 
 TEST_F(InstallTest, MemoryOutlivesUninstalling) {
   c10::DataPtr ours = caching::get()->allocate(kSize);
-  ASSERT_TRUE(frugal_alloc::uninstall());
-  EXPECT_FALSE(frugal_alloc::installed());
+  ASSERT_TRUE(frugal_alloc::disable());
+  EXPECT_FALSE(frugal_alloc::is_enabled());
   const c10::DataPtr natives = caching::get()->allocate(kSize);
   const int64_t before = AllocatedBytes();
   ours.clear();
@@ -88,11 +90,102 @@ TEST_F(InstallTest, MemoryOutlivesUninstalling) {
 
 TEST_F(InstallTest, IdleMemoryIsGivenBack) {
   caching::get()->allocate(kSize);
-  int64_t freed = -1;
-  ASSERT_TRUE(frugal_alloc::trim(&freed));
-  EXPECT_GE(freed, static_cast<int64_t>(kSize));
-  ASSERT_TRUE(frugal_alloc::trim(&freed));
-  EXPECT_EQ(freed, 0);
+  const int64_t before = frugal_alloc::memory_stats().reserved_bytes;
+  caching::emptyCache();
+  const int64_t after = frugal_alloc::memory_stats().reserved_bytes;
+  EXPECT_LE(after, before - static_cast<int64_t>(kSize));
+  caching::emptyCache();
+  EXPECT_EQ(frugal_alloc::memory_stats().reserved_bytes, after);
+}
+
+TEST_F(InstallTest, MemoryIsKeptInPlaceWhileTheObjectLives) {
+  const size_t size = size_t{64} << 20;
+  const auto reserved = [] { return frugal_alloc::memory_stats().reserved_bytes; };
+  caching::emptyCache();
+  const int64_t before = reserved();
+  {
+    c10::DataPtr block = caching::get()->allocate(size);
+    const frugal_alloc::KeepInPlace kept(block.get(), static_cast<int64_t>(size));
+    ASSERT_TRUE(kept.status()) << kept.status().message();
+    block.clear();
+    caching::emptyCache();
+    EXPECT_GE(reserved(), before + static_cast<int64_t>(size));
+  }
+  caching::emptyCache();
+  EXPECT_EQ(reserved(), before);
+}
+
+TEST_F(InstallTest, MemoryIsOfCudaMallocWhileTheObjectLives) {
+  const auto is_ours = [] {
+    const int64_t before = frugal_alloc::memory_stats().blocks;
+    const c10::DataPtr block = caching::get()->allocate(9);
+    return frugal_alloc::memory_stats().blocks > before;
+  };
+  ASSERT_TRUE(is_ours());
+  {
+    const frugal_alloc::CudaMalloc outer;
+    ASSERT_TRUE(outer.status()) << outer.status().message();
+    {
+      const frugal_alloc::CudaMalloc inner;
+      EXPECT_FALSE(is_ours());
+    }
+    EXPECT_FALSE(is_ours());
+    std::thread([&] { EXPECT_TRUE(is_ours()); }).join();
+  }
+  EXPECT_TRUE(is_ours());
+}
+
+struct Tensor {
+  c10::Storage storage_;
+  c10::Storage storage() const { return storage_; }
+};
+
+Tensor MakeTensor(size_t size) {
+  return {c10::Storage(c10::Storage::use_byte_size_t(), size, caching::get()->allocate(size), caching::get())};
+}
+
+TEST_F(InstallTest, MemorySleepsByTagsAndWakesWhereItWas) {
+  const auto size = static_cast<int64_t>(kSize);
+  const auto reserved = [] { return frugal_alloc::memory_stats().reserved_bytes; };
+  std::vector<Tensor> tagged;
+  {
+    const frugal_alloc::Tag tag("weights");
+    ASSERT_TRUE(tag.status()) << tag.status().message();
+    tagged.push_back(MakeTensor(kSize));
+    const frugal_alloc::Tag inner("cache");
+    tagged.push_back(MakeTensor(kSize));
+  }
+  const Tensor other = MakeTensor(kSize);
+  const Tensor retagged = MakeTensor(kSize);
+  ASSERT_TRUE(frugal_alloc::retag(retagged, "weights"));
+  const void* const address = retagged.storage().data();
+  caching::emptyCache();
+  const int64_t before = reserved();
+  std::string json;
+  ASSERT_TRUE(frugal_alloc::sleep({{"weights", "cache"}, {}, {"cache"}}, &json)) << frugal_last_error();
+  EXPECT_LE(reserved(), before - 2 * size) << json;
+  EXPECT_NE(json.find("\"copied_bytes\""), std::string::npos) << json;
+  ASSERT_TRUE(frugal_alloc::wake({"weights"}));
+  ASSERT_TRUE(frugal_alloc::wake());
+  EXPECT_EQ(reserved(), before);
+  EXPECT_EQ(retagged.storage().data(), address);
+  EXPECT_FALSE(frugal_alloc::sleep({{"wieghts"}}));
+}
+
+TEST_F(InstallTest, InstallIsAnotherNameOfEnable) {
+  ASSERT_TRUE(frugal_alloc::disable());
+  ASSERT_TRUE(frugal_alloc::install());
+  EXPECT_TRUE(frugal_alloc::is_enabled());
+}
+
+TEST_F(InstallTest, EachSettingCanBeAnOption) {
+  frugal_alloc::Options options{"1GiB", "30s", "on", "off", "/tmp", "/nowhere", "fast", "on", "off", "off", ""};
+  const frugal_alloc::Status status = frugal_alloc::enable(options);
+  EXPECT_TRUE(status) << status.message();
+  options.self_check = "never";
+  EXPECT_NE(frugal_alloc::enable(options).message().find("self_check:never"), std::string::npos);
+  options = {"off", "off", "", "on", "off", "", "", "", "", "", ""};
+  EXPECT_TRUE(frugal_alloc::enable(options));
 }
 
 TEST_F(InstallTest, TheLargestFreeBlockMayBeOurs) {
@@ -106,33 +199,33 @@ TEST_F(InstallTest, TheLargestFreeBlockMayBeOurs) {
 TEST_F(InstallTest, OptionsAreCheckedAndABadOneChangesNothing) {
   frugal_alloc::Options options;
   options.memory_limit = "plenty";
-  const frugal_alloc::Status refused = frugal_alloc::install(options);
+  const frugal_alloc::Status refused = frugal_alloc::enable(options);
   EXPECT_FALSE(refused);
   EXPECT_NE(refused.message().find("memory_limit:plenty"), std::string::npos) << refused.message();
   options.memory_limit = "1GiB";
-  ASSERT_TRUE(frugal_alloc::install(options));
+  ASSERT_TRUE(frugal_alloc::enable(options));
   EXPECT_THROW(static_cast<void>(caching::get()->allocate(size_t{2} << 30)), c10::OutOfMemoryError);
   options.memory_limit = "off";
-  ASSERT_TRUE(frugal_alloc::install(options));
+  ASSERT_TRUE(frugal_alloc::enable(options));
   EXPECT_NE(caching::get()->allocate(size_t{2} << 30).get(), nullptr);
 }
 
 TEST_F(InstallTest, FiguresHaveTheirNames) {
-  const frugal_alloc::Stats before = frugal_alloc::stats();
+  const frugal_alloc::MemoryStats before = frugal_alloc::memory_stats();
   const c10::DataPtr block = caching::get()->allocate(kSize + 1);
-  const frugal_alloc::Stats after = frugal_alloc::stats();
+  const frugal_alloc::MemoryStats after = frugal_alloc::memory_stats();
   EXPECT_EQ(after.allocated_bytes - before.allocated_bytes, static_cast<int64_t>(kSize + 512));
   EXPECT_EQ(after.requested_bytes - before.requested_bytes, static_cast<int64_t>(kSize + 1));
   EXPECT_EQ(after.blocks - before.blocks, 1);
   EXPECT_EQ(after.allocations - before.allocations, 1);
   EXPECT_GE(after.reserved_bytes, after.allocated_bytes);
-  EXPECT_EQ(frugal_alloc::stats(77).allocations, 0);
+  EXPECT_EQ(frugal_alloc::memory_stats(77).allocations, 0);
 }
 
 // Each test below leaks into a part of its own, since epochs are the process's.
-std::vector<frugal_alloc::Finding> FindingsAt(const std::string& site) {
-  std::vector<frugal_alloc::Finding> findings;
-  for (const frugal_alloc::Finding& finding : frugal_alloc::report().findings) {
+std::vector<frugal_alloc::Verdict> FindingsAt(const std::string& site) {
+  std::vector<frugal_alloc::Verdict> findings;
+  for (const frugal_alloc::Verdict& finding : frugal_alloc::report().verdicts) {
     if (finding.site == site) findings.push_back(finding);
   }
   return findings;
@@ -149,9 +242,9 @@ TEST_F(InstallTest, LeakIsFoundByEpochTenWithItsPartItsRateAndItsSize) {
     }
     frugal_alloc::epoch_end();
   }
-  const std::vector<frugal_alloc::Finding> findings = FindingsAt("validation");
+  const std::vector<frugal_alloc::Verdict> findings = FindingsAt("validation");
   ASSERT_EQ(findings.size(), 1);
-  EXPECT_EQ(findings[0].verdict, frugal_alloc::Finding::Verdict::kLeak);
+  EXPECT_EQ(findings[0].kind, frugal_alloc::Verdict::Kind::kLeak);
   EXPECT_DOUBLE_EQ(findings[0].bytes_per_epoch, 5 * 40 << 10);
   EXPECT_EQ(findings[0].largest_block, 64 << 10);
   EXPECT_EQ(findings[0].gpu, 0);

@@ -31,7 +31,7 @@ TEST(LeakReportTest, LeakIsSaidWithRatePartAndSize) {
   EXPECT_EQ(report.epochs, 12);
   ASSERT_THAT(report.findings, SizeIs(1));
   EXPECT_THAT(report.text, HasSubstr("frugal_alloc: leak of 120.00 KiB per epoch, after 12 epochs\n"
-                                     "GPU 1: 1.41 MiB in use\n"
+                                     "GPU 1: 1.41 MiB allocated\n"
                                      "  leak    evaluation: 120.00 KiB per epoch; 1.05 MiB kept in 27 blocks of up to "
                                      "64.00 KiB, from 9 epochs\n"));
   EXPECT_THAT(report.text, HasSubstr("loss.item()"));
@@ -44,9 +44,10 @@ TEST(LeakReportTest, WhatWouldNotFillTheGpuInTenThousandEpochsIsToldLastAndCount
   const LeakReport small = MakeLeakReport({gpu}, sites);
   ASSERT_THAT(small.findings, SizeIs(1));
   EXPECT_FALSE(small.findings[0].material);
-  EXPECT_THAT(small.text, testing::StartsWith("frugal_alloc: no large leak after 12 epochs\nGPU 0: 120.00 KiB in use\n"
-                                              "1 small one: at this rate memory would last for more than 10,000 "
-                                              "epochs\n  leak    no named phase: 10.00 KiB per epoch"));
+  EXPECT_THAT(small.text,
+              testing::StartsWith("frugal_alloc: no large leak after 12 epochs\nGPU 0: 120.00 KiB allocated\n"
+                                  "1 small one: at this rate memory would last for more than 10,000 "
+                                  "epochs\n  leak    no named phase: 10.00 KiB per epoch"));
   EXPECT_THAT(small.text, testing::Not(HasSubstr("loss.item()")));
   gpu.room = KiB(100'000);
   EXPECT_TRUE(MakeLeakReport({gpu}, sites).findings[0].material) << "full after exactly 10,000 epochs";
@@ -58,7 +59,7 @@ TEST(LeakReportTest, WithoutLeakItSaysSo) {
   SiteTable sites;
   const LeakReport report = MakeLeakReport({LeakingGpu(0, 1, kNoSite, 1, KiB(1))}, sites);
   EXPECT_THAT(report.findings, IsEmpty());
-  EXPECT_EQ(report.text, "frugal_alloc: no leak after 1 epoch; one can be told after 9\nGPU 0: 1.00 KiB in use\n");
+  EXPECT_EQ(report.text, "frugal_alloc: no leak after 1 epoch; one can be told after 9\nGPU 0: 1.00 KiB allocated\n");
 }
 
 TEST(LeakReportTest, SaysThatNothingIsKnownWhereNoEpochEnded) {

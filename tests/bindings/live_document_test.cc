@@ -18,6 +18,7 @@ LiveGpu SomeGpu() {
           .free = 40,
           .is_size_known = true,
           .in_use = 30,
+          .asleep = 5,
           .held = 50,
           .peak = 45,
           .stitches = 3,
@@ -33,13 +34,17 @@ TEST(LiveDocumentTest, AllFiguresAreThere) {
   figures.is_simulated = true;
   figures.epochs = 9;
   figures.gpus = {SomeGpu()};
+  figures.pools = {{.gpu = 1, .line = "a.py:2", .captured = true, .reserved = 8, .allocated = 2, .idle = 4}};
   figures.verdicts = {{"leak", 1, "a.py:1 leaks", 2.0}};
-  EXPECT_EQ(WriteLiveDocument(figures),
-            R"({"schema":"frugal_alloc.live","version":1,"pid":7,"age_seconds":1.5,"command":["python","a b.py"],)"
-            R"("simulated":true,"node":"","tracking":true,"epochs":9,"gpus":[{"gpu":1,"name":"H100","uuid":"GPU-1",)"
-            R"("total_bytes":100,"free_bytes":40,"limit_bytes":0,"in_use_bytes":30,"held_bytes":50,"waste_bytes":20,)"
-            R"("peak_in_use_bytes":45,"stitches":3,"out_of_memory_errors":2,"last_out_of_memory":"too_big"}],)"
-            R"("verdicts":[{"kind":"leak","gpu":1,"bytes_per_epoch":2,"text":"a.py:1 leaks"}]})");
+  EXPECT_EQ(
+      WriteLiveDocument(figures),
+      R"({"schema":"frugal_alloc.live","version":1,"pid":7,"age_seconds":1.5,"command":["python","a b.py"],)"
+      R"("simulated":true,"node":"","tracking":true,"epochs":9,"gpus":[{"gpu":1,"name":"H100","uuid":"GPU-1",)"
+      R"("total_bytes":100,"free_bytes":40,"limit_bytes":0,"allocated_bytes":30,"reserved_bytes":50,)"
+      R"("asleep_bytes":5,"waste_bytes":25,"peak_allocated_bytes":45,"stitches":3,)"
+      R"("out_of_memory_errors":2,"last_out_of_memory":"too_big"}],)"
+      R"("pools":[{"gpu":1,"line":"a.py:2","captured":true,"released":false,"reserved_bytes":8,"allocated_bytes":2,)"
+      R"("idle_bytes":4}],"verdicts":[{"kind":"leak","gpu":1,"bytes_per_epoch":2,"text":"a.py:1 leaks"}]})");
 }
 
 TEST(LiveDocumentTest, ASizeThatTheDriverDoesNotTellIsNull) {
@@ -67,6 +72,7 @@ TEST(LiveDocumentTest, TheLargestDocumentCanBeAnswered) {
   figures.command.assign(1000, std::string(10000, '\x1b'));
   figures.gpus.assign(128, SomeGpu());
   for (LiveGpu& gpu : figures.gpus) gpu.name = std::string(1000, 'x');
+  figures.pools.assign(100, {.line = std::string(1000, '\x1b')});
   figures.verdicts.assign(100, {"leak", 0, std::string(10000, '\x1b'), 1.0});
   EXPECT_LT(WriteLiveDocument(figures).size(), Publisher::kMostBytes);
 }

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/bindings/asking.h"
 
-// Of bindings/c_api/c_api.h, which cannot be included beside the header for programs.
+// Of bindings/c_api/c_api.h, whose target would link the library's own code a second time.
 extern "C" {
 struct frugal_published_verdict {
   const char* kind;
@@ -42,7 +42,7 @@ bool Has(const std::string& text, const std::string& part) { return text.find(pa
 class LiveTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    const frugal_alloc::Status installed = frugal_alloc::install();
+    const frugal_alloc::Status installed = frugal_alloc::enable();
     ASSERT_TRUE(installed) << installed.message();
     caching::init(1);
   }
@@ -53,7 +53,7 @@ TEST_F(LiveTest, AProgramIsSilentUntilItUsesAGpuAndThenTellsItsFigures) {
   EXPECT_EQ(Ask(), "nobody");
   const c10::DataPtr block = caching::get()->allocate(30 * kMiB);
   const std::string answer = Ask();
-  EXPECT_TRUE(Has(answer, "\"in_use_bytes\":" + std::to_string(30 * kMiB))) << answer;
+  EXPECT_TRUE(Has(answer, "\"allocated_bytes\":" + std::to_string(30 * kMiB))) << answer;
   EXPECT_TRUE(Has(answer, "\"simulated\":true")) << answer;
   EXPECT_TRUE(Has(answer, "\"verdicts\":[]")) << answer;
   EXPECT_EQ(answer.back(), '\n');

@@ -50,7 +50,7 @@ class ObserversTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     frugal::StartCuda(2);
-    ASSERT_TRUE(frugal_alloc::install());
+    ASSERT_TRUE(frugal_alloc::enable());
   }
   static c10::DataPtr AllocateOn(c10::DeviceIndex gpu) {
     const c10::cuda::CUDAGuard guard(gpu);

@@ -13,13 +13,13 @@ constexpr MempoolId_t kPool{0, 1};
 
 bool OfAnyStream(cudaStream_t) { return true; }
 
-TEST(Routing, OpensNoPoolOfAGpuWhileSomebodyReliesOnThereBeingNone) {
+TEST(Routing, OpensNoPoolForAGraphWhileSomebodyReliesOnThereBeingNone) {
   Routing routing;
   absl::Notification is_inside;
   absl::Notification may_end;
   std::atomic<bool> has_ended{false};
   std::thread relying([&] {
-    routing.WithoutOpenPool(0, [&] {
+    routing.WithoutCapture(0, [&] {
       is_inside.Notify();
       may_end.WaitForNotification();
       has_ended = true;
@@ -27,26 +27,39 @@ TEST(Routing, OpensNoPoolOfAGpuWhileSomebodyReliesOnThereBeingNone) {
   });
   is_inside.WaitForNotification();
   std::thread opening([&] {
-    routing.Open(0, kPool, OfAnyStream);
+    routing.Open(0, kPool, OfAnyStream, /*may_capture=*/true);
     EXPECT_TRUE(has_ended);
   });
-  // Another GPU's is opened at once.
-  routing.Open(1, kPool, OfAnyStream);
+  // Another GPU's is opened at once, and so is one that no graph is captured into.
+  routing.Open(1, kPool, OfAnyStream, /*may_capture=*/true);
+  routing.Open(0, {0, 2}, OfAnyStream, /*may_capture=*/false);
   EXPECT_FALSE(has_ended);
   may_end.Notify();
   relying.join();
   opening.join();
 }
 
-TEST(Routing, CallsNobodyWhoReliesOnThereBeingNoPoolWhileOneIsOpen) {
+TEST(Routing, CallsNobodyWhoReliesOnThereBeingNoCaptureWhileOneMayBe) {
   Routing routing;
   int calls = 0;
-  routing.Open(0, kPool, OfAnyStream);
-  routing.WithoutOpenPool(0, [&] { ++calls; });
+  routing.Open(0, kPool, OfAnyStream, /*may_capture=*/true);
+  routing.WithoutCapture(0, [&] { ++calls; });
   EXPECT_EQ(calls, 0);
   routing.Close(0, kPool);
-  routing.WithoutOpenPool(0, [&] { ++calls; });
+  routing.Open(0, kPool, OfAnyStream, /*may_capture=*/false);
+  routing.WithoutCapture(0, [&] { ++calls; });
   EXPECT_EQ(calls, 1);
+}
+
+TEST(Routing, TheLatestPoolThatTakesARequestHasIt) {
+  constexpr MempoolId_t kInner{0, 2};
+  Routing routing;
+  routing.Open(0, kPool, OfAnyStream, /*may_capture=*/false);
+  routing.Open(0, kInner, OfAnyStream, /*may_capture=*/false);
+  EXPECT_EQ(routing.DestinationOf(0, nullptr).pool, kInner);
+  EXPECT_EQ(routing.DestinationOf(1, nullptr).pool, kDefaultPool);
+  routing.Close(0, kInner);
+  EXPECT_EQ(routing.DestinationOf(0, nullptr).pool, kPool);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "bindings/settings/pytorch_settings.h"
 #include "gtest/gtest.h"
 #include "tests/environment.h"
 
@@ -40,7 +41,8 @@ std::string ErrorOf(absl::string_view text) {
 
 TEST(SettingsTest, NothingIsLimitedByDefault) {
   EXPECT_GE(Settings().memory_limit.On(kTotal), kTotal);
-  EXPECT_EQ(ToText(Settings()), "memory_limit:off,idle_release:off,track:on,publish:on,check:" + kCheck + ",remap:on");
+  EXPECT_EQ(ToText(Settings()),
+            "memory_limit:off,idle_release:off,track:on,publish:on,self_check:" + kCheck + ",remap:on");
 }
 
 TEST(SettingsTest, MemoryLimitIsASizeOrAPartOfTheGpu) {
@@ -60,10 +62,10 @@ TEST(SettingsTest, IdleReleaseIsATime) {
 }
 
 TEST(SettingsTest, CheckIsALevel) {
-  EXPECT_EQ(Parsed("check:off").check, CheckLevel::kOff);
-  EXPECT_EQ(Parsed("check:fast").check, CheckLevel::kFast);
-  EXPECT_EQ(Parsed("check:full").check, CheckLevel::kFull);
-  EXPECT_EQ(ErrorOf("check:all"), "check:all is not possible; check is off, fast or full");
+  EXPECT_EQ(Parsed("self_check:off").check, CheckLevel::kOff);
+  EXPECT_EQ(Parsed("self_check:fast").check, CheckLevel::kFast);
+  EXPECT_EQ(Parsed("self_check:full").check, CheckLevel::kFull);
+  EXPECT_EQ(ErrorOf("self_check:all"), "self_check:all is not possible; self_check is off, fast or full");
 }
 
 TEST(SettingsTest, RemapAndPublishAreSwitches) {
@@ -147,21 +149,22 @@ TEST_F(DriverCostsTest, FilesThatAreNoTableAreRefusedWithOneLineThatNamesThem) {
 TEST(SettingsTest, LaterEntriesAndTextsChangeWhatTheyNameOnly) {
   Settings settings = Parsed(" memory_limit : 1GiB , idle_release:3s,, memory_limit:2GiB");
   EXPECT_EQ(ToText(settings),
-            "memory_limit:2147483648,idle_release:3s,track:on,publish:on,check:" + kCheck + ",remap:on");
+            "memory_limit:2147483648,idle_release:3s,track:on,publish:on,self_check:" + kCheck + ",remap:on");
   EXPECT_TRUE(ChangeSettings("idle_release:off", settings).ok());
   EXPECT_EQ(ToText(settings),
-            "memory_limit:2147483648,idle_release:off,track:on,publish:on,check:" + kCheck + ",remap:on");
+            "memory_limit:2147483648,idle_release:off,track:on,publish:on,self_check:" + kCheck + ",remap:on");
   EXPECT_TRUE(ChangeSettings("memory_limit:off", settings).ok());
   EXPECT_EQ(ToText(settings), ToText(Settings()));
 }
 
 TEST(SettingsTest, TextOfSettingsMakesTheSameSettings) {
   for (const std::string& text :
-       {"memory_limit:80%,idle_release:0.25s,track:on,publish:on,check:" + kCheck + ",remap:on",
-        std::string("memory_limit:12345678,idle_release:off,track:off,publish:off,report_dir:/tmp/a b:c,check:off,"
+       {"memory_limit:80%,idle_release:0.25s,track:on,publish:on,self_check:" + kCheck + ",remap:on",
+        std::string("memory_limit:12345678,idle_release:off,track:off,publish:off,report_dir:/tmp/a b:c,self_check:off,"
                     "suppressions:leaks.txt,remap:off,driver_reserve:1073741824,host_reserve:2147483648,"
                     "driver_costs:costs.txt"),
-        "memory_limit:off,idle_release:off,track:on,publish:on,check:" + kCheck + ",remap:on,driver_reserve:off"}) {
+        "memory_limit:off,idle_release:off,track:on,publish:on,self_check:" + kCheck +
+            ",remap:on,driver_reserve:off"}) {
     EXPECT_EQ(ToText(Parsed(text)), text);
   }
 }
@@ -235,7 +238,7 @@ TEST(SettingsTest, AnyTextIsReadOrRefusedInOneLineAndThenChangesNothing) {
   int64_t refused = 0;
   for (int64_t i = 0; i < count; ++i) {
     SCOPED_TRACE(i);
-    std::string text = "memory_limit:20GiB,idle_release:30s,check:fast,report_dir:/tmp/reports";
+    std::string text = "memory_limit:20GiB,idle_release:30s,self_check:fast,report_dir:/tmp/reports";
     for (uint64_t changes = 1 + random() % 6; changes > 0; --changes) {
       const size_t place = random() % (text.size() + 1);
       text.replace(place, random() % 3 == 0 ? random() % 20 : 0, kPieces[random() % kPieces.size()]);
@@ -259,6 +262,24 @@ TEST(SettingsTest, AnyTextIsReadOrRefusedInOneLineAndThenChangesNothing) {
   std::printf("%ld texts, %ld refused\n", count, refused);
   EXPECT_GT(refused, count / 4);
   EXPECT_LT(refused, count);
+}
+
+TEST(PyTorchSettings, SayWhetherSegmentsAreExpandable) {
+  EXPECT_EQ(ReadExpandableSegments(""), std::nullopt);
+  EXPECT_EQ(ReadExpandableSegments("max_split_size_mb:64"), std::nullopt);
+  EXPECT_EQ(ReadExpandableSegments("roundup_power2_divisions:[64:8,expandable_segments:True]"), std::nullopt);
+  EXPECT_EQ(ReadExpandableSegments("expandable_segments"), std::nullopt);
+  EXPECT_EQ(ReadExpandableSegments("max_split_size_mb:64, expandable_segments : True"), true);
+  EXPECT_EQ(ReadExpandableSegments("expandable_segments:True,expandable_segments:False"), false);
+}
+
+TEST(PyTorchSettings, AreWrittenWithThatChangedAndAllElseAsItWas) {
+  EXPECT_EQ(WithExpandableSegments("", true), "expandable_segments:True");
+  EXPECT_EQ(WithExpandableSegments("a:[1:2,3:4]", false), "a:[1:2,3:4],expandable_segments:False");
+  EXPECT_EQ(WithExpandableSegments("a:1, ", false), "a:1,expandable_segments:False");
+  EXPECT_EQ(WithExpandableSegments(" expandable_segments: True, a:1", false), " expandable_segments: False, a:1");
+  EXPECT_EQ(WithExpandableSegments("expandable_segments:False,a:1,expandable_segments:True", true),
+            "expandable_segments:True,a:1,expandable_segments:True");
 }
 
 }  // namespace

@@ -59,6 +59,8 @@ def test_kept_losses_are_a_leak_of_the_evaluation_at_the_rate_at_which_memory_gr
     assert {site for site, _ in leaks} == {"evaluation"}, done.stdout
     rate = re.search(r"frugal_alloc: leak of (\S+) KiB per epoch, after 12 epochs", done.stdout)
     assert float(rate[1]) == pytest.approx(growth.pop() / 1024, abs=0.01)
+    readme = (EXAMPLE / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"^```\n(frugal_alloc: leak.*?)^```", readme, re.MULTILINE | re.DOTALL)[1] in done.stdout
 
 
 def test_a_run_that_is_too_short_to_tell_says_so(train):

@@ -2,7 +2,7 @@
 //
 //   #include <frugal_alloc/torch.h>
 //
-//   if (frugal_alloc::Status status = frugal_alloc::install(); !status) std::cerr << status.message() << '\n';
+//   if (frugal_alloc::Status status = frugal_alloc::enable(); !status) std::cerr << status.message() << '\n';
 //   for (...) {
 //     ...                          // one epoch of training
 //     frugal_alloc::epoch_end();
@@ -19,6 +19,8 @@
 #ifndef FRUGAL_ALLOC_TORCH_H_
 #define FRUGAL_ALLOC_TORCH_H_
 
+#include <frugal_alloc/detail/c_functions.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -28,43 +30,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-// C functions of the library, for the C++ functions below. Call those instead: these may change with any version.
-extern "C" {
-const char* frugal_last_error(void);
-int frugal_enable_with(const char* settings);
-int frugal_disable(void);
-int frugal_is_enabled(void);
-const char* frugal_unfollowed_settings(const char* settings);
-int64_t frugal_trim(void);
-int frugal_keep_in_place(const void* address, int64_t bytes, int keep);
-const char* frugal_stat_names(void);
-int frugal_stats(int device, int64_t* figures, int capacity);
-
-int frugal_phase(const char* name);
-int frugal_set_phase(int phase);
-int frugal_expect_growth(int phase);
-int frugal_epoch_end(void);
-struct frugal_finding {
-  int verdict;
-  int gpu;
-  int site;
-  const char* name;
-  int64_t largest_block;
-  int64_t bytes;
-  int64_t blocks;
-  int64_t epochs;
-  double bytes_per_epoch;
-  double confidence;
-  int material;
-};
-struct frugal_report;
-struct frugal_report* frugal_make_report(void);
-void frugal_free_report(struct frugal_report* report);
-const char* frugal_report_text(const struct frugal_report* report);
-int64_t frugal_report_epochs(const struct frugal_report* report);
-int frugal_report_findings(const struct frugal_report* report, struct frugal_finding* findings, int capacity);
-}
 
 namespace frugal_alloc {
 
@@ -88,27 +53,42 @@ class [[nodiscard]] Status {
 struct Options {
   std::string memory_limit = {};    // the most memory to hold on each GPU: "20GiB", "80%" (of the GPU), or "off"
   std::string idle_release = {};    // memory goes back to the driver after it was free for this long: "30s", or "off"
-  std::string publish = {};         // "off": `frugal-alloc top` does not see this process
-  std::string remap = {};           // "off": physical memory never moves once it is mapped; see also keep_in_place()
+  std::string track = {};           // "off": allocations are not recorded, and report() finds no leak
+  std::string publish = {};         // "off": `frugal-alloc top` and processes on the same GPU do not see this one
+  std::string report_dir = {};      // the folder for reports, or "off"
+  std::string suppressions = {};    // path of the file that names what a Python program's reports leave out
+  std::string self_check = {};      // how much the allocator verifies while it works: "off", "fast" or "full"
+  std::string remap = {};           // "off": physical memory never moves once it is mapped; see also KeepInPlace
   std::string driver_reserve = {};  // memory of each GPU to leave to the driver: "1GiB", or "off"
   std::string host_reserve = {};    // memory to leave to the host, where the GPU uses the host's: "8GiB", or "off"
   std::string driver_costs = {};    // path of the file of driver timings that `frugal-alloc doctor --gpu` writes
 };
 
-namespace internal {
+namespace detail {
 
 inline std::string ToText(const Options& options) {
-  std::string text;
-  const auto append = [&text](const char* key, const std::string& value) {
-    if (!value.empty()) text += std::string(text.empty() ? "" : ",") + key + ":" + value;
+  struct Field {
+    const char* key;
+    std::string Options::*value;
   };
-  append("memory_limit", options.memory_limit);
-  append("idle_release", options.idle_release);
-  append("publish", options.publish);
-  append("remap", options.remap);
-  append("driver_reserve", options.driver_reserve);
-  append("host_reserve", options.host_reserve);
-  append("driver_costs", options.driver_costs);
+  static constexpr Field kFields[] = {
+      {"memory_limit", &Options::memory_limit},
+      {"idle_release", &Options::idle_release},
+      {"track", &Options::track},
+      {"publish", &Options::publish},
+      {"report_dir", &Options::report_dir},
+      {"suppressions", &Options::suppressions},
+      {"self_check", &Options::self_check},
+      {"remap", &Options::remap},
+      {"driver_reserve", &Options::driver_reserve},
+      {"host_reserve", &Options::host_reserve},
+      {"driver_costs", &Options::driver_costs},
+  };
+  std::string text;
+  for (const Field& field : kFields) {
+    const std::string& value = options.*field.value;
+    if (!value.empty()) text += std::string(text.empty() ? "" : ",") + field.key + ":" + value;
+  }
   return text;
 }
 
@@ -117,7 +97,7 @@ inline void TellOfUnfollowedSettings() {
   if (*text != '\0') std::fprintf(stderr, "%s\n", text);
 }
 
-}  // namespace internal
+}  // namespace detail
 
 // From now on frugal_alloc serves all new CUDA memory of this process. Tensors that exist already stay where they are.
 // Call it before or after CUDA has started; it does not start CUDA. It may be called again, for example with other
@@ -126,42 +106,65 @@ inline void TellOfUnfollowedSettings() {
 // If it fails, nothing has changed, and PyTorch goes on with its own allocator. With FRUGAL_ALLOC=0 in the environment
 // it succeeds and does nothing. Settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow are named on stderr,
 // each once.
-inline Status install(const Options& options = {}) {
-  if (frugal_enable_with(internal::ToText(options).c_str()) != 0) return Status(frugal_last_error());
-  if (frugal_is_enabled() != 0) internal::TellOfUnfollowedSettings();
+inline Status enable(const Options& options = {}) {
+  if (frugal_enable_with(detail::ToText(options).c_str()) != 0) return Status(frugal_last_error());
+  if (frugal_is_enabled() != 0) detail::TellOfUnfollowedSettings();
   return Status();
 }
+
+// Another name of enable(), which says at the call what it does to PyTorch.
+inline Status install(const Options& options = {}) { return enable(options); }
 
 // From now on PyTorch's own allocator serves all new memory. Existing tensors stay valid, and are freed as usual.
-inline Status uninstall() { return frugal_disable() == 0 ? Status() : Status(frugal_last_error()); }
+inline Status disable() { return frugal_disable() == 0 ? Status() : Status(frugal_last_error()); }
 
 // Whether frugal_alloc serves new memory now.
-inline bool installed() { return frugal_is_enabled() != 0; }
+inline bool is_enabled() { return frugal_is_enabled() != 0; }
 
-// Gives all memory that no tensor uses back to the driver, on every GPU. `freed`, if given, receives how much that was.
-inline Status trim(int64_t* freed = nullptr) {
-  const int64_t bytes = frugal_trim();
-  if (bytes < 0) return Status(frugal_last_error());
-  if (freed != nullptr) *freed = bytes;
-  return Status();
-}
-
-// frugal_alloc may move free physical memory to other addresses. After keep_in_place() the memory behind
-// [address, address + bytes) does not move any more, even after its tensor has been freed, until let_move(). Use it for
-// memory that is registered with a network card, NCCL or another process.
+// frugal_alloc may move free physical memory to other addresses. While this object lives the memory behind
+// [address, address + bytes) does not move, even after its tensor has been freed. Use it for memory that is registered
+// with a network card, NCCL or another process. status() says whether it could be kept.
 //
-// The range grows to whole pieces of physical memory, of at least 2 MiB. For memory that is not frugal_alloc's, which
-// never moves, both succeed and do nothing.
-inline Status keep_in_place(const void* address, int64_t bytes) {
-  return frugal_keep_in_place(address, bytes, 1) == 0 ? Status() : Status(frugal_last_error());
-}
-inline Status let_move(const void* address, int64_t bytes) {
-  return frugal_keep_in_place(address, bytes, 0) == 0 ? Status() : Status(frugal_last_error());
-}
+// The range grows to whole pieces of physical memory, of at least 2 MiB. Memory that is not frugal_alloc's never moves.
+class [[nodiscard]] KeepInPlace {
+ public:
+  KeepInPlace(const void* address, int64_t bytes) : address_(address), bytes_(bytes) {
+    if (frugal_keep_in_place(address, bytes, 1) != 0) status_ = Status(frugal_last_error());
+  }
+  ~KeepInPlace() {
+    // Nothing that was kept is unknown.
+    if (status_.ok()) static_cast<void>(frugal_keep_in_place(address_, bytes_, 0));
+  }
+  KeepInPlace(const KeepInPlace&) = delete;
+  KeepInPlace& operator=(const KeepInPlace&) = delete;
 
-// What frugal_alloc holds on one GPU, and what it has done there since it was installed. Each peak_* is the highest
+  const Status& status() const { return status_; }
+
+ private:
+  const void* address_;
+  int64_t bytes_;
+  Status status_;
+};
+
+// While this object lives, memory that this thread, and no other, allocates comes from cudaMalloc, for who takes it in
+// one handle only, such as cudaIpcGetMemHandle. May be nested. Does nothing before enable(). status() is as above.
+class [[nodiscard]] CudaMalloc {
+ public:
+  CudaMalloc() : status_(frugal_cuda_malloc(1) == 0 ? Status() : Status(frugal_last_error())) {}
+  ~CudaMalloc() {
+    if (status_.ok()) static_cast<void>(frugal_cuda_malloc(0));
+  }
+  CudaMalloc(const CudaMalloc&) = delete;
+  CudaMalloc& operator=(const CudaMalloc&) = delete;
+  const Status& status() const { return status_; }
+
+ private:
+  Status status_;
+};
+
+// What frugal_alloc holds on one GPU, and what it has done there since it was enabled. Each peak_* is the highest
 // value since then or since PyTorch's peak statistics were reset.
-struct Stats {
+struct MemoryStats {
   int64_t allocated_bytes = 0;  // in tensors, each rounded up to a multiple of 512 bytes
   int64_t peak_allocated_bytes = 0;
   int64_t requested_bytes = 0;  // in tensors, without the rounding
@@ -180,29 +183,29 @@ struct Stats {
 };
 
 // The statistics of one GPU. All are 0 if frugal_alloc has not served memory there.
-inline Stats stats(int gpu = 0) {
+inline MemoryStats memory_stats(int gpu = 0) {
   struct Figure {
     const char* name;
-    int64_t Stats::*member;
+    int64_t MemoryStats::*member;
   };
   static constexpr Figure kFigures[] = {
-      {"allocated_bytes", &Stats::allocated_bytes},
-      {"peak_allocated_bytes", &Stats::peak_allocated_bytes},
-      {"requested_bytes", &Stats::requested_bytes},
-      {"peak_requested_bytes", &Stats::peak_requested_bytes},
-      {"active_bytes", &Stats::active_bytes},
-      {"peak_active_bytes", &Stats::peak_active_bytes},
-      {"reserved_bytes", &Stats::reserved_bytes},
-      {"peak_reserved_bytes", &Stats::peak_reserved_bytes},
-      {"blocks", &Stats::blocks},
-      {"allocations", &Stats::allocations},
-      {"frees", &Stats::frees},
-      {"stitches", &Stats::stitches},
-      {"stitched_bytes", &Stats::stitched_bytes},
-      {"retries", &Stats::retries},
-      {"out_of_memory_errors", &Stats::out_of_memory_errors},
+      {"allocated_bytes", &MemoryStats::allocated_bytes},
+      {"peak_allocated_bytes", &MemoryStats::peak_allocated_bytes},
+      {"requested_bytes", &MemoryStats::requested_bytes},
+      {"peak_requested_bytes", &MemoryStats::peak_requested_bytes},
+      {"active_bytes", &MemoryStats::active_bytes},
+      {"peak_active_bytes", &MemoryStats::peak_active_bytes},
+      {"reserved_bytes", &MemoryStats::reserved_bytes},
+      {"peak_reserved_bytes", &MemoryStats::peak_reserved_bytes},
+      {"blocks", &MemoryStats::blocks},
+      {"allocations", &MemoryStats::allocations},
+      {"frees", &MemoryStats::frees},
+      {"stitches", &MemoryStats::stitches},
+      {"stitched_bytes", &MemoryStats::stitched_bytes},
+      {"retries", &MemoryStats::retries},
+      {"out_of_memory_errors", &MemoryStats::out_of_memory_errors},
   };
-  Stats stats;
+  MemoryStats stats;
   const int count = frugal_stats(gpu, nullptr, 0);
   if (count < 0) return stats;
   std::vector<int64_t> values(static_cast<size_t>(count));
@@ -222,7 +225,7 @@ inline Stats stats(int gpu = 0) {
 // it should hold as much memory as before, such as a pass over the training data.
 
 // Says that an epoch ends here. Free first what the next epoch does not need, such as the last batch and its loss: what
-// is alive now counts as kept. Does nothing before install().
+// is alive now counts as kept. Does nothing before enable().
 inline void epoch_end() { static_cast<void>(frugal_epoch_end()); }
 
 // Names a phase of the program. While the object lives, the memory that this thread allocates belongs to the phase, and
@@ -246,13 +249,13 @@ class [[nodiscard]] Phase {
 inline void expect_growth(const char* name) { static_cast<void>(frugal_expect_growth(frugal_phase(name))); }
 
 // Memory that is kept from epoch to epoch: blocks of similar size that were allocated at the same site.
-struct Finding {
-  enum class Verdict {
+struct Verdict {
+  enum class Kind {
     kSuspect = 1,  // every epoch seems to leave some behind; a few more epochs will tell
     kLeak = 2,     // every epoch leaves some behind
     kGrowing = 3,  // nothing is left behind, but what is freed is replaced by something larger
   };
-  Verdict verdict = Verdict::kSuspect;
+  Kind kind = Kind::kSuspect;
   int gpu = 0;
   std::string site;           // the phase, or "train.py:12 in step" if Python code allocated it; "" if neither is known
   int64_t largest_block = 0;  // no block is larger, and all are larger than half of it
@@ -265,18 +268,18 @@ struct Finding {
 };
 
 struct Report {
-  std::string text;               // the findings in words, in several lines
+  std::string text;               // the verdicts in words, in several lines
   int64_t epochs = 0;             // how many have ended
-  std::vector<Finding> findings;  // those that matter come first; among these leaks, and then what grows fastest
+  std::vector<Verdict> verdicts;  // those that matter come first; among these leaks, and then what grows fastest
 
   // Whether anything leaks, however little.
   bool has_leak() const {
-    return std::any_of(findings.begin(), findings.end(),
-                       [](const Finding& finding) { return finding.verdict == Finding::Verdict::kLeak; });
+    return std::any_of(verdicts.begin(), verdicts.end(),
+                       [](const Verdict& verdict) { return verdict.kind == Verdict::Kind::kLeak; });
   }
 };
 
-// What leaked up to the latest epoch_end(). If nothing is installed, the text says so.
+// What leaked up to the latest epoch_end(). If it is not enabled, the text says so.
 inline Report report() {
   const std::unique_ptr<frugal_report, void (*)(frugal_report*)> made(frugal_make_report(), &frugal_free_report);
   if (made == nullptr) return {std::string(frugal_last_error()) + "\n", 0, {}};
@@ -284,7 +287,7 @@ inline Report report() {
   std::vector<frugal_finding> findings(static_cast<size_t>(frugal_report_findings(made.get(), nullptr, 0)));
   frugal_report_findings(made.get(), findings.data(), static_cast<int>(findings.size()));
   for (const frugal_finding& finding : findings) {
-    report.findings.push_back({static_cast<Finding::Verdict>(finding.verdict), finding.gpu, finding.name,
+    report.verdicts.push_back({static_cast<Verdict::Kind>(finding.verdict), finding.gpu, finding.name,
                                finding.largest_block, finding.bytes, finding.blocks, finding.epochs,
                                finding.bytes_per_epoch, finding.confidence, finding.material != 0});
   }

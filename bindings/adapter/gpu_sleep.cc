@@ -1,0 +1,252 @@
+#include "bindings/adapter/gpu_sleep.h"
+
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/strings/str_cat.h"
+#include "allocator/port/format_bytes.h"
+
+namespace frugal {
+namespace {
+
+// Copied at once, before their memory goes: some hundredths of a second, after which others can begin.
+constexpr Bytes kPiece = MiB(512);
+
+constexpr char kCaptured[] =
+    "memory cannot fall asleep while a CUDA graph may be captured, since that waits for all work of the GPU: call "
+    "sleep() before or after the capture";
+
+Bytes SizeOf(absl::Span<const AddressRange> ranges) {
+  Bytes size;
+  for (const AddressRange& range : ranges) size += range.size;
+  return size;
+}
+
+absl::Status WaitForGpu(c10::DeviceIndex device) {
+  const c10::cuda::CUDAGuard guard(device);
+  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
+  const cudaError_t failed = cudaDeviceSynchronize();
+  if (failed == cudaSuccess) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("GPU ", static_cast<int>(device), ": ", cudaGetErrorString(failed)));
+}
+
+// A block that is given back while asleep needs no copy, nor does one that is awake.
+void KeepCopiesOfAsleep(GpuMemory& gpu) {
+  std::vector<AddressRange> asleep;
+  for (const Sleep::AsleepBlock& sleeper : gpu.allocator().sleep().Asleep()) {
+    asleep.push_back({sleeper.block.address, sleeper.block.size});
+  }
+  gpu.host_copies().KeepOnly(asleep);
+}
+
+}  // namespace
+
+// --- FallingAsleep
+
+absl::Status FallingAsleep::Begin() {
+  std::vector<AddressRange> ranges;
+  absl::Status status = Choose(ranges);
+  if (!status.ok()) return status;
+  Divide(ranges);
+  KeepCopiesOfAsleep(gpu_);
+  status = gpu_.host_copies().Reserve(copied_, request_.host);
+  // Nothing has gone yet, so that nothing is needed to undo it.
+  if (!status.ok()) static_cast<void>(Undo());
+  return status;
+}
+
+absl::Status FallingAsleep::Choose(std::vector<AddressRange>& ranges) {
+  absl::Status status = absl::UnavailableError(kCaptured);
+  const auto choose = [this](Address block, Tags::Id tag) {
+    return request_.tags.Means(tag) && (chosen_.insert(block), true);
+  };
+  routing_.WithoutCapture(gpu_.ordinal(), [&] {
+    // The policy waits for the streams that it knows.
+    status = WaitForGpu(gpu_.ordinal());
+    if (!status.ok()) return;
+    absl::StatusOr<std::vector<AddressRange>> chosen = gpu_.allocator().sleep().FallAsleep(choose);
+    status = chosen.status();
+    if (chosen.ok()) ranges = *std::move(chosen);
+  });
+  return status;
+}
+
+void FallingAsleep::Divide(const std::vector<AddressRange>& ranges) {
+  absl::btree_map<Address, BlockView> asleep;
+  for (const Sleep::AsleepBlock& sleeper : gpu_.allocator().sleep().Asleep()) {
+    asleep.emplace(sleeper.block.address, sleeper.block);
+  }
+  for (AddressRange range : ranges) {
+    const auto after = asleep.upper_bound(range.address);
+    if (after == asleep.begin()) continue;
+    const BlockView& block = std::prev(after)->second;
+    // Given back meanwhile.
+    if (range.address >= block.address + block.size) continue;
+    SleptBytes& bytes = by_tag_[block.tag];
+    bytes.slept += range.size;
+    (request_.Drops(block.tag) ? bytes.dropped : bytes.copied) += range.size;
+    if (request_.Drops(block.tag)) continue;
+    for (; range.size > kPiece; range = {range.address + kPiece, range.size - kPiece}) {
+      copied_.push_back({range.address, kPiece});
+    }
+    copied_.push_back(range);
+  }
+  std::sort(copied_.begin(), copied_.end(),
+            [](const AddressRange& a, const AddressRange& b) { return a.address < b.address; });
+}
+
+absl::Status FallingAsleep::Copy() {
+  absl::Status status = request_.poison ? FillDropped() : absl::OkStatus();
+  absl::Span<const AddressRange> left = copied_;
+  while (status.ok() && !left.empty()) {
+    size_t count = 1;
+    for (Bytes size = left[0].size; count < left.size() && size + left[count].size <= kPiece; ++count) {
+      size += left[count].size;
+    }
+    status = gpu_.host_copies().CopyOut(left.first(count));
+    if (!status.ok()) break;
+    const AddressRange& last = left[count - 1];
+    left.remove_prefix(count);
+    if (!left.empty()) status = LetGo(last.address + last.size);
+  }
+  if (!status.ok()) return status;
+  for (const Sleep::AsleepBlock& sleeper : gpu_.allocator().sleep().Asleep()) {
+    if (request_.tags.Means(sleeper.block.tag) && request_.Drops(sleeper.block.tag)) {
+      gpu_.host_copies().Drop({{sleeper.block.address, sleeper.block.size}});
+    }
+  }
+  return LetGo(std::nullopt);
+}
+
+absl::Status FallingAsleep::LetGo(std::optional<Address> end) {
+  const absl::StatusOr<Bytes> gone = gpu_.allocator().sleep().LetGo(end);
+  if (gone.ok()) {
+    given_back_ += *gone;
+    return absl::OkStatus();
+  }
+  if (absl::IsDataLoss(gone.status())) return gone.status();
+  TORCH_WARN("frugal_alloc still holds memory of GPU ", static_cast<int>(gpu_.ordinal()),
+             " below what sleeps, since the driver did not take it back: ", gone.status().message());
+  return absl::OkStatus();
+}
+
+absl::Status FallingAsleep::FillDropped() {
+  std::vector<AddressRange> dropped;
+  // What stays, too: another day it may not.
+  const auto drops = [this](Address block, Tags::Id tag) { return chosen_.contains(block) && request_.Drops(tag); };
+  for (const Sleep::StayedPart& part : gpu_.allocator().sleep().Stayed(drops)) {
+    if (part.why == Sleep::Why::kBesideAwake) dropped.push_back({part.block.address, part.block.size});
+  }
+  for (const Sleep::AsleepBlock& sleeper : gpu_.allocator().sleep().Asleep()) {
+    if (drops(sleeper.block.address, sleeper.block.tag)) dropped.push_back({sleeper.block.address, sleeper.block.size});
+  }
+  return gpu_.host_copies().Fill(dropped);
+}
+
+absl::Status FallingAsleep::Undo() {
+  const auto chosen = [this](Address block, Tags::Id /*tag*/) { return chosen_.contains(block); };
+  Sleep sleep = gpu_.allocator().sleep();
+  const absl::StatusOr<std::vector<AddressRange>> lacking = sleep.TakeBack(chosen);
+  if (!lacking.ok()) return lacking.status();
+  absl::Status status = gpu_.host_copies().CopyIn(*lacking).status();
+  if (!status.ok()) {
+    // It sleeps on, and its copies are kept.
+    status.Update(sleep.LetGo().status());
+    return status;
+  }
+  status = sleep.WakeUp(chosen);
+  if (status.ok()) KeepCopiesOfAsleep(gpu_);
+  return status;
+}
+
+SleptGpu FallingAsleep::Result() const {
+  SleptGpu result;
+  result.gpu = gpu_.ordinal();
+  result.by_tag = by_tag_;
+  result.given_back = given_back_;
+  result.host = gpu_.host_copies().host();
+  const auto means = [this](Address /*block*/, Tags::Id tag) { return request_.tags.Means(tag); };
+  for (const Sleep::StayedPart& part : gpu_.allocator().sleep().Stayed(means)) {
+    result.stayed[{part.block.tag, part.block.site, part.why}] += part.size;
+  }
+  if (!request_.tags.only.has_value()) {
+    result.native = Bytes(gpu_.native_share().Stats().allocated_bytes[0].current);
+  }
+  return result;
+}
+
+// --- Waking
+
+absl::Status Waking::Begin() {
+  const auto means = [this](Address /*block*/, Tags::Id tag) { return tags_.Means(tag); };
+  Sleep sleep = gpu_.allocator().sleep();
+  absl::StatusOr<std::vector<AddressRange>> lacking = sleep.TakeBack(means);
+  if (absl::IsResourceExhausted(lacking.status())) {
+    Bytes wanted;
+    for (const Sleep::AsleepBlock& sleeper : sleep.Asleep()) {
+      if (means(sleeper.block.address, sleeper.block.tag)) wanted += SizeOf(sleeper.lacking);
+    }
+    if (gpu_.Reclaim(wanted)) lacking = sleep.TakeBack(means);
+    if (!lacking.ok()) {
+      const absl::StatusOr<MemoryInfo> memory = gpu_.device().GetMemoryInfo();
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "GPU ", static_cast<int>(gpu_.ordinal()), ": ", FormatBytes(wanted), " sleep and are to wake, and ",
+          memory.ok() ? FormatBytes(memory->free) + " are free" : "so much is not free",
+          ": free memory first, wake fewer tags, or let other tags sleep"));
+    }
+  }
+  if (!lacking.ok()) return lacking.status();
+  ranges_ = *std::move(lacking);
+  return absl::OkStatus();
+}
+
+absl::Status Waking::Copy(bool poison) {
+  absl::Status status = poison ? gpu_.host_copies().Fill(ranges_) : absl::OkStatus();
+  if (!status.ok()) return status;
+  const absl::StatusOr<Bytes> copied = gpu_.host_copies().CopyIn(ranges_);
+  if (copied.ok()) copied_ = *copied;
+  return copied.status();
+}
+
+absl::Status Waking::Undo() { return gpu_.allocator().sleep().LetGo().status(); }
+
+absl::Status Waking::Finish() {
+  absl::Status status =
+      gpu_.allocator().sleep().WakeUp([this](Address /*block*/, Tags::Id tag) { return tags_.Means(tag); });
+  if (status.ok()) KeepCopiesOfAsleep(gpu_);
+  return status;
+}
+
+WokenGpu Waking::Result() const { return {gpu_.ordinal(), SizeOf(ranges_), copied_}; }
+
+// --- ReadAsleep
+
+absl::Status ReadAsleep(GpuMemory& gpu, const Sleep::AsleepBlock& sleeper, AddressRange range, char* to) {
+  const Address end = range.address + range.size;
+  Address done = range.address;
+  // What it does not lack lies on the GPU.
+  const auto read_awake = [&](Address until) {
+    if (until <= done) return absl::OkStatus();
+    const c10::cuda::CUDAGuard guard(gpu.ordinal());
+    const cudaError_t failed = cudaMemcpy(to + (done - range.address).count(), done.pointer(),
+                                          static_cast<size_t>((until - done).count()), cudaMemcpyDeviceToHost);
+    return failed == cudaSuccess ? absl::OkStatus() : absl::InternalError(cudaGetErrorString(failed));
+  };
+  for (const AddressRange& lacking : sleeper.lacking) {
+    const Address from = std::max(lacking.address, range.address);
+    const Address until = std::min(lacking.address + lacking.size, end);
+    if (from >= until) continue;
+    absl::Status status = read_awake(from);
+    if (!status.ok()) return status;
+    if (gpu.host_copies().Read({from, until - from}, to + (from - range.address).count()) < until - from) {
+      return absl::FailedPreconditionError("it sleeps, and was not copied when it fell asleep");
+    }
+    done = until;
+  }
+  return read_awake(end);
+}
+
+}  // namespace frugal

@@ -1,0 +1,134 @@
+// One GPU's part of falling asleep and waking: what the policy chooses, and its copies in host memory.
+
+#ifndef FRUGAL_BINDINGS_ADAPTER_GPU_SLEEP_H_
+#define FRUGAL_BINDINGS_ADAPTER_GPU_SLEEP_H_
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "allocator/births/allocation_site.h"
+#include "allocator/port/address_range.h"
+#include "allocator/port/units.h"
+#include "allocator/sleep.h"
+#include "bindings/adapter/gpu_memory.h"
+#include "bindings/adapter/routing.h"
+#include "bindings/adapter/tags.h"
+#include "cuda/host_copies.h"
+
+namespace frugal {
+
+// Which tags are meant.
+struct TagChoice {
+  std::optional<std::vector<Tags::Id>> only;  // nullopt: whatever its tag
+  std::vector<Tags::Id> keep;                 // but these
+
+  static bool Has(const std::vector<Tags::Id>& tags, Tags::Id tag) {
+    return std::find(tags.begin(), tags.end(), tag) != tags.end();
+  }
+  bool Means(Tags::Id tag) const { return (!only.has_value() || Has(*only, tag)) && !Has(keep, tag); }
+};
+
+struct SleepRequest {
+  TagChoice tags;
+  std::vector<Tags::Id> drop;  // is not copied
+  HostCopies::Kind host = HostCopies::Kind::kPinned;
+  bool poison = false;  // what is dropped becomes NaN
+
+  bool Drops(Tags::Id tag) const { return TagChoice::Has(drop, tag); }
+};
+
+struct SleptBytes {
+  Bytes slept;
+  Bytes copied;
+  Bytes dropped;
+};
+
+// What a sleep did on one GPU.
+struct SleptGpu {
+  struct Stayed {
+    Tags::Id tag;
+    SiteId site;
+    Sleep::Why why;
+    auto operator<=>(const Stayed&) const = default;
+  };
+
+  c10::DeviceIndex gpu = 0;
+  std::map<Tags::Id, SleptBytes> by_tag;
+  std::map<Stayed, Bytes> stayed;
+  Bytes native;  // of PyTorch's own allocator, in use: it stays, if tags do not say which memory is meant
+  Bytes given_back;
+  Bytes host;  // held in host memory now
+};
+
+struct WokenGpu {
+  c10::DeviceIndex gpu = 0;
+  Bytes woken;
+  Bytes copied;
+};
+
+// One GPU falls asleep, step by step, so that several do together or not at all. Not thread-safe.
+class FallingAsleep {
+ public:
+  // All must outlive the object.
+  FallingAsleep(GpuMemory& gpu, const Routing& routing, const SleepRequest& request)
+      : gpu_(gpu), routing_(routing), request_(request) {}
+
+  // Chooses, and takes the host memory for all copies. On an error all is as it was.
+  absl::Status Begin();
+  // Copies, and gives memory back piece by piece. On an error Undo() is to follow.
+  absl::Status Copy();
+  // After Begin: what it chose is awake again. An error says what is not.
+  absl::Status Undo();
+  // After Copy.
+  SleptGpu Result() const;
+
+ private:
+  absl::Status Choose(std::vector<AddressRange>& ranges);
+  void Divide(const std::vector<AddressRange>& ranges);
+  absl::Status LetGo(std::optional<Address> end);
+  absl::Status FillDropped();
+
+  GpuMemory& gpu_;
+  const Routing& routing_;
+  const SleepRequest& request_;
+  absl::flat_hash_set<Address> chosen_;
+  std::map<Tags::Id, SleptBytes> by_tag_;
+  std::vector<AddressRange> copied_;  // in the order of addresses, none larger than what goes at once
+  Bytes given_back_;
+};
+
+// One GPU wakes, in the same way.
+class Waking {
+ public:
+  // Both must outlive the object.
+  Waking(GpuMemory& gpu, const TagChoice& tags) : gpu_(gpu), tags_(tags) {}
+
+  // Takes all physical memory. On an error all is as it was.
+  absl::Status Begin();
+  // `poison`: what has no copy becomes NaN. On an error Undo() is to follow.
+  absl::Status Copy(bool poison);
+  // After Begin: it sleeps again.
+  absl::Status Undo();
+  // After Copy.
+  absl::Status Finish();
+  WokenGpu Result() const;
+
+ private:
+  GpuMemory& gpu_;
+  const TagChoice& tags_;
+  std::vector<AddressRange> ranges_;
+  Bytes copied_;
+};
+
+// Copies contents of a sleeping block, which the range lies in, to the host. kFailedPrecondition: they were not copied
+// when it fell asleep.
+absl::Status ReadAsleep(GpuMemory& gpu, const Sleep::AsleepBlock& sleeper, AddressRange range, char* to);
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_ADAPTER_GPU_SLEEP_H_

@@ -1,0 +1,22 @@
+// The streams that PyTorch makes by itself, and hands out from pools: programs' side streams, and those of collectives.
+
+#ifndef FRUGAL_BINDINGS_ADAPTER_POOL_STREAMS_H_
+#define FRUGAL_BINDINGS_ADAPTER_POOL_STREAMS_H_
+
+#include <c10/core/Device.h>
+#include <cuda_runtime_api.h>
+
+namespace frugal {
+
+// Whether one of PyTorch's pools has the stream. Looks at all of them.
+bool IsOfPool(cudaStream_t handle, c10::DeviceIndex device);
+
+// Or the driver does not say, since that would disturb another thread's capture.
+bool IsCaptured(cudaStream_t stream);
+
+// Whether one of the streams of the device's pools has something to do, or is captured. Nobody waits.
+bool HasBusyStreamInPool(c10::DeviceIndex device);
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_ADAPTER_POOL_STREAMS_H_
