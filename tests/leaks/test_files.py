@@ -180,7 +180,7 @@ def test_without_tracking_all_of_it_still_answers(run_program):
     program = """
 import json, frugal_alloc, torch
 frugal_alloc.enable()
-with frugal_alloc.phase("part"), frugal_alloc.track() as region, frugal_alloc.expect_growth("cache"):
+with frugal_alloc.phase("part"), frugal_alloc.measure() as region, frugal_alloc.expect_growth("cache"):
     kept = torch.ones(1000, device="cuda")
 frugal_alloc.epoch_end()
 try:

@@ -24,7 +24,7 @@ def run(library: FakeLibrary, monkeypatch: pytest.MonkeyPatch):
         line = Timeline(library)
         for step, peak in enumerate(peaks, 1):
             library.peaks[0] = peak
-            assert line.note(step, 0, "") == peak
+            line.note(step, 0, "")
         return line
 
     return ran

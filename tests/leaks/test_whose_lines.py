@@ -218,3 +218,28 @@ def test_of_a_temporary_folder_on_the_path_only_the_files_in_it_are_the_users(
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     assert users_code.is_users(str(tmp_path / "train.py"))
     assert not users_code.is_users(str(tmp_path / "me_pyg" / "layer.py"))
+
+
+@pytest.mark.parametrize("is_filled", [True, False])
+@pytest.mark.parametrize("place", ["", "elsewhere", "program", "work"])
+def test_of_a_folder_on_the_path_what_pip_has_put_there_is_a_librarys(
+    place: str, is_filled: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By `pip install --target`. What else is on PYTHONPATH is as likely as not the user's own project; the folders in
+    which the program lies, and is started, are so in any case."""
+    for name in ("elsewhere", "program", "work"):
+        (tmp_path / name).mkdir()
+    if is_filled:
+        (tmp_path / place / "one-1.0.dist-info").mkdir(parents=True)
+    # As `pip install -e` leaves it.
+    (tmp_path / place / "mine.egg-info").mkdir()
+    users_code._has_installed.cache_clear()
+    monkeypatch.setattr(users_code, "_temporary_folders", lambda: iter(()))
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "program" / "train.py"), raising=False)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / place)])
+    monkeypatch.chdir(tmp_path / "work")
+    of_place = users_code.owner(str(tmp_path / place / "one" / "layers.py"))
+    is_librarys = is_filled and place in ("", "elsewhere")
+    assert of_place == (users_code.LIBRARYS if is_librarys else users_code.USERS)
+    for folder in ("program", "work"):
+        assert users_code.is_users(str(tmp_path / folder / "models" / "net.py"))

@@ -123,7 +123,7 @@ def _look(library: _native.Library, gpu: int) -> _Gpu:
 def _paragraph(undone: str, state: _Gpu, leak: str | None) -> str:
     text = (
         f"frugal_alloc: this looks like memory running out under another name: {undone}. GPU {state.gpu} has "
-        f"{size(state.free_bytes)} free of {size(state.total_bytes)}: {size(state.allocated_bytes)} are in tensors, "
+        f"{size(state.free_bytes)} free of {size(state.total_bytes)}: {size(state.allocated_bytes)} are allocated, "
         f"{size(state.idle_bytes)} idle with frugal_alloc, {size(state.others_bytes)} with the CUDA context, libraries "
         "and other processes. "
     )
@@ -138,7 +138,7 @@ def _leave_room(state: _Gpu) -> str:
         return ""
     text = f"Leave room for libraries: FRUGAL_ALLOC_CONF=memory_limit:{percent}% keeps {size(needed)} free for them"
     if state.idle_bytes >= needed:
-        return f"{text}; here frugal_alloc.trim() would have been enough."
+        return f"{text}; here torch.cuda.empty_cache() would have been enough."
     return f"{text}; tensors must then do with {size(max(0, needed - state.free_bytes))} less."
 
 

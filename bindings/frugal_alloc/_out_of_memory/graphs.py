@@ -9,7 +9,6 @@ from .._common.messages import format_bytes as size
 from .._program.code_lines import short_path, written
 from .._program.users_code import is_users
 from .._tracking.trained import parameters_of
-from . import optimizer_state
 from .scene import LEAST_BYTES, Advice, RunningFrame, Scene
 
 # A backward by any of these names.
@@ -19,7 +18,7 @@ _BACKWARDS = frozenset(("backward", "manual_backward", "grad", "step"))
 def of_untrained(scene: Scene) -> list[Advice]:
     """About the model, beside those that optimizers train, whose parameters no optimizer has: a teacher's results lead
     to no parameter that changes."""
-    trained = {id(parameter) for optimizer in optimizer_state.living() for parameter in parameters_of(optimizer)}
+    trained = {id(parameter) for optimizer in scene.optimizers for parameter in parameters_of(optimizer)}
     if not trained:
         return []
     freed, untrained = scene.ownership.freed_without_graphs_of_untrained(trained)

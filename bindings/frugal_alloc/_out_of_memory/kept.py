@@ -6,11 +6,14 @@ import collections
 import functools
 import gc
 import linecache
+import os
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .._common.messages import format_bytes as size
+from .._program import code_lines
 from .._program.code_lines import short_path, written
 from .._program.liveness import Flow
 from .._tracking import raw_objects
@@ -19,6 +22,8 @@ from .scene import LEAST_BYTES, Advice, RunningFrame, Scene, statement
 
 _CONTAINERS = (list, tuple, dict, set, collections.deque)
 _MOST_ENTRIES = 20_000
+# The names of a notebook's outputs beside "Out": "_12", and of the latest "_", "__" and "___".
+_OUTPUT = re.compile(r"_{1,3}|_\d+")
 
 
 class Kept(NamedTuple):
@@ -31,9 +36,16 @@ class Kept(NamedTuple):
     is_container: bool
     bytes: int  # freed if it let go of all
     graph_bytes: int  # of these, what would be free if it kept the values without their graphs
+    is_out: bool  # a notebook's Out
 
     @property
     def advice(self) -> Advice:
+        if self.is_out:
+            text = (
+                f"`Out` keeps the values of cells' last lines ({size(self.bytes)}): end such a line with a semicolon; "
+                "%xdel _12 lets go of Out[12], and %reset -f of all variables"
+            )
+            return Advice(text, self.file, None, self.bytes)
         line = self.added_in
         where = f"at {written(self.file, line)}" if line else f"where {short_path(self.file)} fills it"
         freed = self.graph_bytes
@@ -66,16 +78,17 @@ def find_kept(scene: Scene) -> list[Kept]:
     return sorted(found.values(), key=lambda kept: -kept.bytes)
 
 
-def _named(frame: RunningFrame) -> list[tuple[str, Any]]:
-    """The frame's variables and, of objects of the user's own classes among them, the attributes."""
-    named = list(frame.values.items())
+def _named(frame: RunningFrame) -> Iterator[tuple[str, Any]]:
+    """The frame's variables and, of objects of the user's own classes among them, the attributes. Private names are
+    last: a notebook's "_oh" is its "Out". Refers to one value at a time, since references are counted."""
+    names = sorted(frame.values, key=lambda name: name.startswith("_"))
+    yield from ((name, frame.values[name]) for name in names)
     for name, value in frame.values.items():
         # What a library's object keeps, as an optimizer its state, it needs.
         is_of_users = not issubclass(type(value), type) and raw_objects.is_users_class(type(value))
         attributes = getattr(value, "__dict__", None) if is_of_users else None
         if type(attributes) is dict:
-            named += [(f"{name}.{key}", inner) for key, inner in attributes.items() if key not in _of_modules()]
-    return named
+            yield from ((f"{name}.{key}", inner) for key, inner in attributes.items() if key not in _of_modules())
 
 
 @functools.cache
@@ -97,13 +110,27 @@ def _look(name: str, value: Any, frame: RunningFrame, scene: Scene) -> Kept | No
     if added_in is None and (not is_container or name in _read_now(frame)):
         return None
     all_bytes = graph_bytes = 0
+    is_out = name == "Out" and not os.path.isfile(frame.file)
     if is_container:
-        all_bytes = ownership.freed_by_dropping(list(tensors), scene.held + Counter(map(id, tensors)))
+        named = _beside_out(frame) if is_out else []
+        all_bytes = ownership.freed_by_dropping([*tensors, *named], scene.held + Counter(map(id, (*tensors, *named))))
     if any(tensor.grad_fn is not None for tensor in tensors):
         graph_bytes = ownership.freed_by_detaching(tensors)
     if max(all_bytes, graph_bytes) < LEAST_BYTES:
         return None
-    return Kept(name, frame.file, added_in, len(tensors), is_container, max(all_bytes, graph_bytes), graph_bytes)
+    return Kept(
+        name, frame.file, added_in, len(tensors), is_container, max(all_bytes, graph_bytes), graph_bytes, is_out
+    )
+
+
+def _beside_out(frame: RunningFrame) -> list[Any]:
+    """The tensors that IPython has by other names, once for each reference."""
+    shell = code_lines.notebook()
+    hook = getattr(getattr(shell, "displayhook", None), "__dict__", {})
+    namespaces = (frame.values, getattr(shell, "user_ns_hidden", {}), hook)
+    found = [value for names in namespaces for name, value in names.items() if _OUTPUT.fullmatch(name)]
+    found.append(getattr(getattr(shell, "last_execution_result", None), "result", None))
+    return list(filter(is_tensor, found))
 
 
 _ADDING = r"\s*(\.(append|appendleft|extend|add|insert|update|setdefault)\(|\+=|\[.*\]\s*=[^=]|=\s*\[.+\bfor\b)"
@@ -117,7 +144,7 @@ def line_that_adds(name: str, frame: RunningFrame) -> int | None:
         lines = range(1, len(linecache.getlines(frame.file)) + 1)
     else:
         adding = rf"({_ADDING}|\s*=\s*{re.escape(variable)}\s*\+)"
-        pattern = re.compile(rf"(?<![\w.]){re.escape(variable)}{adding}")
+        pattern = re.compile(rf"(?<![\w.]){re.escape(variable)}(\[[^\]]*\])*{adding}")
         lines = sorted({line for _, _, line in frame.code.co_lines() if line})
     return next((line for line in lines if pattern.search(linecache.getline(frame.file, line))), None)
 

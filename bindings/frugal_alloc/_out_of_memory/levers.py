@@ -11,14 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import _tracking
 from .._common.messages import format_bytes as size
 from .._program.code_lines import written
 from .._program.liveness import Flow
 from .._tracking.live_tensors import is_on, is_tensor
-from . import holding_lines, kept, step
+from . import forward, holding_lines, kept, logits, step
 from .optimizer_state import bytes_of
-from .scene import BATCH, SETTING, SMALLER, Advice, RunningFrame, Scene, statement
+from .scene import SETTING, SMALLER, Advice, RunningFrame, Scene, statement
 from .variables import OPAQUE, DeadVariables
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ _MOST_VALUES = 20_000
 _DEPTH = 4
 # More pieces would each be too small to be worth their calls.
 _MOST_PIECES = 64
+_TO_HOST = re.compile(r"\.(cpu|item|tolist|numpy)\(|\.to\(.cpu")
 _GATHERING = re.compile(r"\b(cat|concat|concatenate|[hvd]?stack)\(")
 
 
@@ -43,6 +43,7 @@ class InFlight(NamedTuple):
     coming_bytes: int = (
         0  # that layers will need beside it: of the largest to come, what it makes and what comes of that
     )
+    later: str = ""  # what will need more
 
 
 NOTHING = InFlight(0, 0, 0, 0)
@@ -98,15 +99,41 @@ def find_at_work(scene: Scene, dead: Iterable[DeadVariables], saved_bytes: int) 
     modules = step.running_modules(scene.frames)
     if at is not None and not modules and _is_gathering(at):
         return _gathered_on_host(at, facts) if at.is_users else []
+    # What is filled on the way, as a cache of keys is, grows in ways that nothing here tells.
+    if modules and _is_filling(scene):
+        return []
     flight = look(scene.frames, facts.gpu, dead, facts.requested_bytes, step.batch_of(scene, modules) if modules else 0)
     if modules:
-        largest = max((facts.requested_bytes, *step.outputs_to_come(scene, modules)))
-        flight = flight._replace(coming_bytes=flight.row_bytes + 2 * largest)
+        coming = forward.to_come(modules, forward.NOTHING)
+        largest = max((facts.requested_bytes, *logits.outputs_to_come(scene, modules, coming)))
+        flight = flight._replace(coming_bytes=flight.row_bytes + 2 * largest, later=_later(scene))
     if saved_bytes:
         flight = flight._replace(single_bytes=0, weight_bytes=0)
     # What a library makes at once is not the program's to divide.
     is_own = at is not None and at.is_users and (not modules or at.values.get("self") is modules[0])
     return find(facts, flight, is_own)
+
+
+def _filled(scene: Scene) -> Iterator[tuple[str, Any, str]]:
+    """The lists and dictionaries of the user's functions that a line of them fills: their names, and the line."""
+    for frame in scene.users_frames:
+        for name, value in frame.values.items():
+            line = kept.line_that_adds(name, frame) if type(value) in (list, dict) else None
+            if line is not None:
+                yield name, value, linecache.getline(frame.file, line)
+
+
+def _is_filling(scene: Scene) -> bool:
+    """Whether one of them has something of the GPU."""
+    return any(is_on(one, scene.facts.gpu) for _, value, _ in _filled(scene) for one in tensors_within([value]))
+
+
+def _later(scene: Scene) -> str:
+    """What the user's functions will do that needs more than what they do now; "" if nothing is seen."""
+    if any("backward" in frame.code.co_names for frame in scene.users_frames):
+        return "the backward that follows takes more"
+    keeps = (name for name, _, line in _filled(scene) if not _TO_HOST.search(line))
+    return next((f"`{name}` is to keep what is made of them" for name in keeps), "")
 
 
 def _moved(scene: Scene) -> Any:
@@ -115,6 +142,15 @@ def _moved(scene: Scene) -> Any:
 
     moving = [frame.values.get("self") for frame in scene.frames if frame.code.co_name == "_apply"]
     return next((model for model in reversed(moving) if issubclass(type(model), torch.nn.Module)), None)
+
+
+def missing_to_move(scene: Scene) -> int:
+    """What is missing for all of a model that is being moved; 0: none is."""
+    model, facts = _moved(scene), scene.facts
+    if model is None:
+        return 0
+    waiting = sum(bytes_of(one) for one in model.parameters() if not is_on(one, facts.gpu))
+    return facts.missing_bytes + max(0, waiting - facts.requested_bytes)
 
 
 def _moved_in_half(model: Any, facts: OutOfMemory) -> list[Advice]:
@@ -183,9 +219,10 @@ def _fewer(facts: OutOfMemory, flight: InFlight) -> Advice | None:
     fit = min(math.floor(room / each), math.floor(room * flight.rows / max(1, flight.coming_bytes)))
     if fit < 1:
         return None
+    most = f"at most {fit}, as {flight.later}" if flight.later else f"{fit} would fit"
     text = (
         f"fewer at a time: with {flight.rows} at once each takes {size(each)}, as the tensors at work and this request "
-        f"go; {fit} would fit"
+        f"go; {most}"
     )
     return _lever(text, facts.missing_bytes)
 
@@ -257,38 +294,3 @@ def _contents(value: Any) -> list[Any]:
     except AttributeError:
         return []
     return list(attributes.values()) if type(attributes) is dict else []
-
-
-def batch_that_fits(facts: OutOfMemory, missing_bytes: int) -> list[Advice]:
-    """About the largest batch that would have fit; none where fewer than two sizes have been seen.
-
-    Args:
-        facts: Of the error.
-        missing_bytes: To the end of the step.
-    """
-    tracker = _tracking.current()
-    if tracker is None or tracker.batches.current is None or not tracker.loaders.is_within_pass():
-        return []
-    capacity = min(
-        facts.limit_bytes - facts.native_reserved_bytes,
-        facts.device_total_bytes - facts.outside_bytes - facts.native_reserved_bytes,
-    )
-    capacity -= step.spare_bytes(capacity)
-    text = fitting_batch(dict(tracker.batches.peaks), tracker.batches.current, capacity)
-    return [] if text is None else [Advice(text, None, None, max(facts.missing_bytes, missing_bytes), BATCH)]
-
-
-def fitting_batch(peaks: dict[int, int], current: int, capacity_bytes: int) -> str | None:
-    """In a sentence, from the peaks of the sizes seen, on the line through the two largest."""
-    sizes = sorted(size for size in peaks if size != current)[-2:]
-    if len(sizes) < 2:
-        return None
-    small, large = sizes
-    for_each = (peaks[large] - peaks[small]) / (large - small)
-    if for_each <= 0:
-        return None
-    fits = int(large + (capacity_bytes - peaks[large]) // for_each)
-    if not 0 < fits < current:
-        return None
-    seen = f"the peaks of {small} and {large}"
-    return f"a batch of {fits} would have fit, by {seen}; this one is of {current}"

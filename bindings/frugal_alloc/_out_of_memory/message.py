@@ -10,6 +10,7 @@ from .. import _tracking
 from .._common.messages import format_bytes as size
 from .._common.messages import short_path as package_path
 from .._program import code_lines
+from .._report import private_pools
 from . import holding_lines
 from .holding_lines import HoldingLine, shorten
 from .scene import Advice
@@ -32,6 +33,7 @@ def write(situation: Situation, advice: list[Advice]) -> str:
     lines += _labelled("Request", _request(situation))
     lines += _labelled("Held", _held(situation))
     lines += _labelled("", _holders(situation))
+    lines += _labelled("Pools", private_pools.table(situation.pools, _made_at))
     lines += _labelled("Host", [situation.facts.host] if situation.facts.host else [])
     lines += _labelled("Tried", [_tried(situation.facts)])
     lines += _labelled("Fragmentation", [situation.pieces.text])
@@ -131,14 +133,16 @@ def _held(situation: Situation) -> list[str]:
     facts = situation.facts
     free = max(0, facts.reserved_bytes - facts.allocated_bytes - facts.awaiting_bytes)
     text = (
-        f"frugal_alloc holds {size(facts.reserved_bytes)}: {size(facts.allocated_bytes)} in tensors, "
+        f"frugal_alloc has reserved {size(facts.reserved_bytes)}: {size(facts.allocated_bytes)} allocated, "
         f"{size(facts.awaiting_bytes)} freed but still in use by a stream, {size(free)} free."
     )
+    if facts.asleep_bytes:
+        text += f" {size(facts.asleep_bytes)} more sleep, and hold none of the GPU."
     if situation.saved_bytes:
         text += f" {size(situation.saved_bytes)} of the tensors are kept by autograd for backward alone."
     if facts.native_reserved_bytes > 0:
         text += (
-            f" PyTorch's native allocator holds {size(facts.native_reserved_bytes)} (CUDA graphs, memory pools, "
+            f" PyTorch's native allocator has reserved {size(facts.native_reserved_bytes)} (CUDA graphs, memory pools, "
             "tensors older than frugal_alloc.enable())."
         )
     if facts.outside_bytes > 0 and not facts.host:
@@ -156,6 +160,10 @@ def _holders(situation: Situation) -> list[str]:
     ]
     inner = [_inner(holder) for holder in _inner_lines(situation)]
     return [*lines[:1], *inner, *lines[1:]][:_MOST_LINES_OF_HOLDERS]
+
+
+def _made_at(pool: dict[str, Any]) -> str:
+    return code_lines.written(pool["file"], pool["line"]) if pool["file"] else ""
 
 
 def _inner_lines(situation: Situation) -> list[HoldingLine]:

@@ -80,7 +80,9 @@ class PrivatePools:
         found = sorted(
             (segment["address"], segment["address"] + segment["total_size"])
             for segment in torch.cuda.memory_snapshot()
-            if segment["device"] == self._gpu and any(segment.get("segment_pool_id", ()))
+            if segment["device"] == self._gpu
+            and any(segment.get("segment_pool_id", ()))
+            and not library.owns(segment["address"])
         )
         return [start for start, _ in found], [end for _, end in found]
 
@@ -317,5 +319,13 @@ def _released_bytes(tensors: list[Any], graph: Graph | None, gpu: int, pools: Pr
     return sum(
         rounded(storage.nbytes())
         for address, storage in storages.items()
-        if torch._C._storage_Use_Count(address) - 1 == owners[address] and not pools.keep(storage.data_ptr())
+        if torch._C._storage_Use_Count(address) - 1 == owners[address] and _goes_with(storage, pools)
     )
+
+
+def _goes_with(storage: Any, pools: PrivatePools) -> bool:
+    """Whether a storage's memory is free once the storage is: not where a pool keeps it, nor where it sleeps."""
+    try:
+        return not pools.keep(storage.data_ptr())
+    except RuntimeError:
+        return False

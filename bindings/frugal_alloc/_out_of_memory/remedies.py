@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
 
 from .._common.messages import format_bytes as size
 from .._program.code_lines import written
 from .scene import BATCH, IDLE, LEAST_BYTES, NEEDLESS, SETTING, SMALLER, Advice
 from .situation import LEAKS, Situation
+from .step import spare_bytes
 
-if TYPE_CHECKING:
-    from .._native.out_of_memory import OutOfMemory
-
+MIB = 1 << 20
 # A change that brings less of what is missing is not worth its line.
 _LEAST_PART = 10
 
@@ -40,12 +39,12 @@ def advise(situation: Situation) -> list[Advice]:
 def _about_the_verdict(situation: Situation) -> list[Advice]:
     facts = situation.facts
     if facts.verdict == "outside":
-        return [_host(facts) if facts.host else _outside(situation)]
+        return [_host(situation) if facts.host else _outside(situation)]
     if facts.verdict == "leak":
         return _leak(situation)
     if facts.verdict == "fragmentation":
         return situation.pinning
-    return _limit(facts)
+    return _limit(situation)
 
 
 def _outside(situation: Situation) -> Advice:
@@ -55,11 +54,22 @@ def _outside(situation: Situation) -> Advice:
         f"free the {size(facts.outside_bytes)} that are not PyTorch's: other processes on this GPU (nvidia-smi lists "
         f"them), or libraries of this process that call cudaMalloc"
     )
-    return Advice(f"{text}; {size(facts.missing_bytes)} less there is enough", None, None, facts.outside_bytes)
+    return Advice(f"{text}; {_enough(situation)} less there is enough", None, None, facts.outside_bytes)
 
 
-def _host(facts: OutOfMemory) -> Advice:
+def _enough(situation: Situation) -> str:
+    """What is missing to the end of the step, rounded up: to have as much as is said is to be enough."""
+    return f"{math.ceil(_needed_bytes(situation) / MIB)} MiB"
+
+
+def _needed_bytes(situation: Situation) -> int:
+    missing = situation.missing_bytes
+    return missing + (spare_bytes(missing) if missing > situation.facts.missing_bytes else 0)
+
+
+def _host(situation: Situation) -> Advice:
     """Of a GPU whose memory is the host's."""
+    facts = situation.facts
     others = facts.outside_bytes - facts.host_own_bytes
     if facts.host_own_bytes > others:
         text = (
@@ -71,7 +81,7 @@ def _host(facts: OutOfMemory) -> Advice:
             f"end other programs on this machine, whose {size(others)} are the GPU's memory, too (top sorts them by "
             "memory), or take them down to what they need"
         )
-    return Advice(f"{text}; {size(facts.missing_bytes)} less there is enough", None, None, facts.outside_bytes)
+    return Advice(f"{text}; {_enough(situation)} less there is enough", None, None, facts.outside_bytes)
 
 
 def _leak(situation: Situation) -> list[Advice]:
@@ -88,12 +98,14 @@ def _is_unknown(situation: Situation) -> bool:
     return situation.facts.verdict == "leak" and worst is not None and worst["pattern"] == "unknown"
 
 
-def _limit(facts: OutOfMemory) -> list[Advice]:
-    room = facts.device_total_bytes - facts.limit_bytes
-    if not 0 < facts.missing_bytes <= min(room, facts.device_free_bytes):
+def _limit(situation: Situation) -> list[Advice]:
+    facts = situation.facts
+    room = min(facts.device_total_bytes - facts.limit_bytes, facts.device_free_bytes)
+    if not 0 < facts.missing_bytes <= room:
         return []
     text = f"the limit ({facts.limit_name}) leaves {size(facts.device_free_bytes)} of the GPU unused: raise it by "
-    return [Advice(f"{text}{size(facts.missing_bytes)}", None, None, facts.missing_bytes)]
+    is_enough = _needed_bytes(situation) <= room
+    return [Advice(text + (_enough(situation) if is_enough else size(room)), None, None, room)]
 
 
 def _what_must_go(situation: Situation) -> list[Advice]:

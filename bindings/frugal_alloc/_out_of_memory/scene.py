@@ -6,6 +6,7 @@ Nothing here outlives the explanation: a frame that is kept keeps all of its var
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections import Counter
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .._program.frame_variables import variables
 from .._program.source import Statement, statements
 from .._program.users_code import OURS, is_users, owner
+from . import optimizer_state
 from .ownership import Ownership
 
 if TYPE_CHECKING:
@@ -113,6 +115,11 @@ class Scene:
         self.frames = frames()
         self.ownership = Ownership(facts.gpu)
         self.held = Counter(id(value) for frame in self.frames for value in frame.values.values())
+
+    @functools.cached_property
+    def optimizers(self) -> list[Any]:
+        """All that there are."""
+        return optimizer_state.living()
 
     @property
     def users_frames(self) -> list[RunningFrame]:

@@ -9,6 +9,7 @@ from .._common.messages import format_bytes as size
 from .._interruptions import attempt
 from .._native.sites import Frame
 from .._program.code_lines import CodeLine
+from .._report import private_pools
 from .._tracking import users_lines
 from . import graphs, holding_lines, kept, levers, library_settings, step, variables
 from .holding_lines import HoldingLine
@@ -54,6 +55,7 @@ class Situation(NamedTuple):
     pinning: list[Advice]  # about small blocks that keep pages
     advice: list[Advice]  # of all finders, of each rank in the order of how much it brings
     verdicts: list[dict[str, Any]]  # of the report on this GPU, those that hold still, the worst first
+    pools: list[dict[str, Any]]  # PyTorch's private ones, as a report has them
     missing_bytes: int  # to the end of the step, as far as it can be told
 
     def of_rank(self, rank: int) -> list[Advice]:
@@ -143,16 +145,22 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
             attempt([], holding_lines.find_pinning, library, facts.gpu) if facts.verdict == "fragmentation" else [],
             [*advice, *attempt([], library_settings.find, scene), *_smaller(scene, dead, failed, saved_bytes)],
             [],
-            max(facts.missing_bytes, failed.missing_bytes if failed is not None else 0),
+            attempt([], private_pools.rows, library, facts.gpu),
+            _missing(scene, failed),
         )
     finally:
         scene.let_go()
 
 
+def _missing(scene: Scene, failed: Step | None) -> int:
+    """To the end of the step, or of the model that is being moved."""
+    of_step = failed.missing_bytes if failed is not None else 0
+    return max(scene.facts.missing_bytes, attempt(0, levers.missing_to_move, scene), of_step)
+
+
 def _smaller(scene: Scene, dead: list[DeadVariables], failed: Step | None, saved_bytes: int) -> list[Advice]:
-    """A size that was seen to fit, else what is worked out from the sizes of now."""
     if failed is not None:
-        return attempt([], levers.batch_that_fits, scene.facts, failed.missing_bytes) or attempt([], failed.advice)
+        return attempt([], failed.advice)
     return attempt([], levers.find_at_work, scene, dead, saved_bytes)
 
 

@@ -6,7 +6,7 @@ import linecache
 import os
 import re
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _CELL = re.compile(r"cell \[.+\]")
 # IPython's and Colab's names of cells have the number that is shown beside them.
@@ -74,13 +74,17 @@ def short_path(file: str) -> str:
     return os.path.join(*name.split(os.sep)[-2:]) if os.sep in name else name
 
 
+def notebook() -> Any:
+    """IPython's shell; None in a program that is no notebook."""
+    # Not imported: a program that is no notebook has none.
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return get_ipython() if callable(get_ipython) else None
+
+
 def _cell(file: str) -> str | None:
     """The number of the cell's latest execution; None: the file is no cell, or of one that was not carried out here."""
     if (match := _NUMBERED.fullmatch(file) or _MARIMO.fullmatch(file)) is not None:
         return match[1]
-    # Not imported: a program that is no notebook has none.
-    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    shell = get_ipython() if callable(get_ipython) else None
-    numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)
+    numbers = getattr(getattr(notebook(), "compile", None), "_filename_map", None)
     number = numbers.get(file) if isinstance(numbers, dict) else None
     return None if number is None else str(number)

@@ -6,6 +6,7 @@ records (see bindings/tracking/code_owners.h).
 
 from __future__ import annotations
 
+import functools
 import os
 import site
 import sys
@@ -81,6 +82,9 @@ def _find(main: str | None) -> Iterator[tuple[str, str]]:
     temporary = set(_both_names(_temporary_folders()))
     libraries = set(_both_names(_library_folders()))
     yield from ((folder, NOBODYS) for folder in temporary)
+    # Folders on the path that pip has filled, as by --target, unless the program itself is there, or was started there.
+    filled = (folder for folder in sys.path if isinstance(folder, str) and _has_installed(folder))
+    yield from ((folder, LIBRARYS) for folder in _both_names(filled))
     for folder in set(_both_names(_users_folders(main))):
         if any(installed in folder for installed in _INSTALLED):
             yield folder, LIBRARYS
@@ -141,4 +145,15 @@ def _users_folders(main: str | None) -> Iterator[str | None]:
         yield os.getcwd()
     except OSError:  # it has been removed
         yield None
-    yield from (folder for folder in sys.path if isinstance(folder, str))
+    # Of PYTHONPATH and the like: a user's own project as likely as not.
+    yield from (folder for folder in sys.path if isinstance(folder, str) and not _has_installed(folder))
+
+
+@functools.cache
+def _has_installed(folder: str) -> bool:
+    """Whether pip has installed packages there. A project that is installed from where it lies has none of these."""
+    try:
+        with os.scandir(folder) as entries:
+            return any(entry.name.endswith(".dist-info") for entry in entries)
+    except OSError:  # no folder, or a closed one
+        return False

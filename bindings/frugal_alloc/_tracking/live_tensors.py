@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from .. import _native
+
 # Of long graphs, which leak.
 MOST_SECONDS = 0.5
 # Of graphs as long as a leaking run, whose steps are alike: so many of the latest say enough.
@@ -62,6 +64,10 @@ def is_tensor(value: Any) -> bool:
     return kind is not None and issubclass(type(value), kind)
 
 
+def is_parameter(tensor: Any) -> bool:
+    return issubclass(type(tensor), _torch().nn.Parameter)
+
+
 def is_on(tensor: Any, gpu: int) -> bool:
     return tensor.device.type == "cuda" and tensor.device.index == gpu
 
@@ -75,12 +81,35 @@ def is_plain(tensor: Any) -> bool:
     return not _torch()._C._dispatch_keys(tensor).raw_repr() & _standing_for_others()
 
 
+def plain_parts(tensor: Any) -> Iterator[Any]:
+    """The tensor, or those that one of a subclass is made of: a DTensor's local one, a quantized one's scales; and of
+    a parameter that DeepSpeed has sharded the shard."""
+    if not is_tensor(tensor):
+        return
+    yield from plain_parts(getattr(tensor, "ds_tensor", None))
+    flatten = getattr(type(tensor), "__tensor_flatten__", None)
+    if flatten is None or is_plain(tensor):
+        yield tensor
+        return
+    names, _ = flatten(tensor)
+    for name in names:
+        yield from plain_parts(getattr(tensor, name))
+
+
 def address_of(tensor: Any) -> int:
     """Where a dense tensor's memory is on a GPU; 0 for others. To be called with torch functions disabled."""
     try:
-        return tensor.untyped_storage().data_ptr() if is_plain(tensor) and tensor.is_cuda else 0
+        if not (is_plain(tensor) and tensor.is_cuda):
+            return 0
+        storage = tensor.untyped_storage()
     except (RuntimeError, NotImplementedError, ReferenceError, AttributeError, TypeError):
         return 0
+    try:
+        return storage.data_ptr()
+    except RuntimeError:
+        library = _native.loaded()
+        asleep = None if library is None else library.asleep_block(storage._cdata)
+        return 0 if asleep is None else asleep.address
 
 
 def gradient_of(tensor: Any) -> Any:

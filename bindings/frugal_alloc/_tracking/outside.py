@@ -59,11 +59,13 @@ class Outside:
             if len(history) < LEAST_BOUNDARIES:
                 continue
             steps, amounts = zip(*history, strict=True)
-            confidence = rank_confidence(amounts)
             grown = amounts[-1] - amounts[0]
             # It must still go on: a library that has filled its buffers is done.
             is_rising = amounts[-1] > amounts[-1 - LEAST_BOUNDARIES // 2]
-            if confidence >= TREND_CONFIDENCE and grown >= LEAST_GROWTH_BYTES * len(history) and is_rising:
+            if grown < LEAST_GROWTH_BYTES * len(history) or not is_rising:
+                continue
+            confidence = rank_confidence(amounts)
+            if confidence >= TREND_CONFIDENCE:
                 kind = "growing" if is_pools else "outside"
                 rate = median_slope(amounts, steps) * steps_per_epoch
                 findings.append(Finding(kind, gpu, NO_SITE, grown, 0, len(history), rate, confidence, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from typing import NamedTuple
@@ -100,6 +101,12 @@ def _has_file(leak: Leak, part: str) -> bool:
     return any(part in frame.file for frame in leak.frames)
 
 
+def _is_made_in(leak: Leak, part: str) -> bool:
+    """Whether code of such files made it for the user's line, which may itself be called by them, as a closure is."""
+    made_by = itertools.takewhile(lambda frame: frame != leak.accusation.frame, leak.frames)
+    return any(part in frame.file for frame in made_by)
+
+
 def _way(leak: Leak) -> tuple[str, str]:
     """The holder in words, and the way from there to the tensors."""
     return leak.holder.name.what, leak.holder.name.through
@@ -176,7 +183,7 @@ def _is_one_tensor(leak: Leak) -> bool:
 
 def _is_of_models(leak: Leak) -> bool:
     is_parameter = any(text.startswith(("parameter ", "Parameter ")) for text in _way(leak))
-    return is_parameter or _has_file(leak, "/torch/optim/")
+    return is_parameter or _is_made_in(leak, "/torch/optim/")
 
 
 RULES = (
@@ -232,7 +239,7 @@ RULES = (
         "outputs_kept",
         _is_notebooks_output,
         "{holder} keeps the value of each cell's last line, as long as the notebook runs: end such a line with a "
-        "semicolon, and let go of what is there already with %reset -f out",
+        "semicolon; %xdel _12 lets go of Out[12], and %reset -f of all variables",
     ),
     Rule(
         "hook",

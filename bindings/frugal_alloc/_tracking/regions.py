@@ -68,7 +68,7 @@ class Region(contextlib.ContextDecorator):
         return type(self)(self.name, prints=True)
 
     def __enter__(self) -> Region:
-        library = _loaded()
+        library = _native.required()
         _note_peaks(library)
         library.record_in_detail()
         self._before = self._at_peak = _live_bytes(library)
@@ -76,7 +76,7 @@ class Region(contextlib.ContextDecorator):
         return self
 
     def __exit__(self, *_: Any) -> None:
-        library = _loaded()
+        library = _native.required()
         _note_peaks(library)
         _open.remove(self)
         after = _live_bytes(library)
@@ -115,15 +115,10 @@ def _note_peaks(library: _native.Library) -> None:
         library.restart_site_peaks(gpu)
 
 
-def _loaded() -> _native.Library:
-    library = _native.loaded()
-    if library is None:
-        raise _native.FrugalAllocError("frugal_alloc is not enabled: call frugal_alloc.enable() first")
-    return library
-
-
 class LeakError(AssertionError):
-    """More GPU memory is in use than at the beginning of a :func:`frugal_alloc.no_leaks` block."""
+    """More GPU memory is allocated than at the beginning of a :func:`frugal_alloc.no_leaks` block."""
+
+    __module__ = "frugal_alloc"
 
 
 class NoLeaks(contextlib.ContextDecorator):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .._program.frame_variables import variables
+from .._program.users_code import OURS, owner
+from .live_tensors import is_parameter, is_plain, is_tensor
 
 if TYPE_CHECKING:
     from .._native import Library
@@ -37,13 +42,22 @@ class Timeline:
         self._gpus: list[int] = []
         self._peaks: dict[int, int] = {}
 
-    def note(self, step: int, epoch: int, phase: str) -> int:
-        """Called at the end of each step; returns the highest peak of any GPU since the call before."""
+    def note_backward(self) -> tuple[int, int]:
+        """Called at both ends of each backward; returns the peak since the call before, or a point, and what is in use,
+        of the GPU with the highest."""
+        highest = 0, 0
+        for gpu in self._gpus or self._library.gpus():
+            peak, in_use, _ = self._library.take_peak(gpu)
+            self._peaks[gpu] = max(peak, self._peaks.get(gpu, 0))
+            highest = max(highest, (peak, in_use))
+        return highest
+
+    def note(self, step: int, epoch: int, phase: str) -> None:
+        """Called at the end of each step."""
         if self._calls % LOOK_FOR_GPUS_EVERY == 0 or not self._gpus:
             self._gpus = self._library.gpus()
         self._calls += 1
         is_due = self._calls % self._stride == 0
-        highest = 0
         for gpu in self._gpus:
             # No call of the user's resets it.
             peak, in_use, held = self._library.take_peak(gpu)
@@ -52,10 +66,8 @@ class Timeline:
                 self.points.append(Point(gpu, step, epoch, phase, in_use, since, held))
             else:
                 self._peaks[gpu] = max(peak, self._peaks.get(gpu, 0))
-            highest = max(highest, peak)
         if len(self.points) > MOST_POINTS:
             self._halve()
-        return highest
 
     def end_epoch(self, step: int, epoch: int) -> None:
         """The epoch with this number has ended after so many steps."""
@@ -80,27 +92,85 @@ class Timeline:
 
 # The largest are those that run out of memory.
 MOST_SIZES = 8
+# A peak is noted if it is larger by more than one such part than those that were.
+_NOTED_PART = 50
+_MOST_FRAMES = 60
+_OF_MATRIX = 2
 # A batch is a few levels of dictionaries, tuples and dataclass-like objects; deeper lies data, not structure.
 DEEPEST = 4
 
+#: A variable: of a function by its file and first line, and its name.
+Variable = tuple[str, int, str]
+#: Stands for the batch of a loader.
+OF_LOADER: Variable = ("", 0, "")
+
+
+class Size(NamedTuple):
+    """Of a tensor that a variable held."""
+
+    rows: int
+    columns: int  # of a matrix
+    bytes: int
+
+
+class Peak(NamedTuple):
+    """Of a backward that has run whole."""
+
+    bytes: int
+    begun_bytes: int  # in use at its beginning: all that the forward has kept
+    left_bytes: int  # at its end
+    had_stepped: bool  # whether an optimizer had
+    sizes: dict[Variable, Size]  # of what the running functions held at its end
+
+    def batch(self, now: dict[Variable, int], batch: int) -> int:
+        """Its samples, where those that hold `batch` rows now held as many; 0: it is not known."""
+        rows = {self.sizes[one].rows for one, count in now.items() if count == batch and one in self.sizes}
+        return min(rows - {0}, default=0)
+
 
 class BatchPeaks:
-    """For the largest batch sizes of the training: the most memory that a step held."""
+    """The most memory that backwards held, and how large their tensors were: those of the highest peaks,
+    each of another size."""
 
     def __init__(self) -> None:
         #: Of the batch that a loader has given last; None: it had no tensor.
         self.current: int | None = None
-        #: Peak in bytes by batch size.
-        self.peaks: dict[int, int] = {}
+        self.peaks: list[Peak] = []
+        #: In use when the latest backward had ended.
+        self.left_bytes = 0
+        #: In use when it began.
+        self.begun_bytes = 0
 
-    def note(self, peak_bytes: int) -> None:
-        """The step with the current batch has ended."""
-        size = self.current
-        if size is None or peak_bytes <= self.peaks.get(size, 0):
+    def note(
+        self, peak_bytes: int, left_bytes: int, had_stepped: bool, of_loader: int, frame: FrameType | None
+    ) -> None:
+        """A backward has ended, for which `frame` waits. `of_loader`: the samples of a loader's batch, or 0."""
+        self.left_bytes = left_bytes
+        highest = max((peak.bytes for peak in self.peaks), default=0)
+        is_known = any(peak.sizes[OF_LOADER].rows == of_loader for peak in self.peaks)
+        if is_known and peak_bytes <= highest + highest // _NOTED_PART:
             return
-        self.peaks[size] = peak_bytes
-        if len(self.peaks) > MOST_SIZES:
-            del self.peaks[min(self.peaks)]
+        sizes = sizes_in(frame) | {OF_LOADER: Size(of_loader, 0, 0)}
+        self.peaks = [peak for peak in self.peaks if peak.sizes != sizes]
+        self.peaks.append(Peak(peak_bytes, self.begun_bytes, left_bytes, had_stepped, sizes))
+        self.peaks = sorted(self.peaks, key=lambda peak: peak.bytes)[-MOST_SIZES:]
+
+
+def sizes_in(frame: FrameType | None) -> dict[Variable, Size]:
+    """Of the tensors in the variables of running functions; keeps none of them."""
+    sizes: dict[Variable, Size] = {}
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            break
+        code = frame.f_code
+        if owner(code.co_filename) != OURS:
+            for name, value in variables(frame).items():
+                if is_tensor(value) and is_plain(value) and value.dim() and not is_parameter(value):
+                    columns = value.shape[1] if value.dim() == _OF_MATRIX else 0
+                    size = value.numel() * value.element_size()
+                    sizes[code.co_filename, code.co_firstlineno, name] = Size(value.shape[0], columns, size)
+        frame = frame.f_back
+    return sizes
 
 
 def size_of(batch: Any, tensor_type: type, depth: int = DEEPEST) -> int | None:

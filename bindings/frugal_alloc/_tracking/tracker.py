@@ -96,6 +96,11 @@ class Tracker:
             self.suppressions = declarations.read_suppressions(path)
             self._suppressions_file = path
 
+    @property
+    def loaders_batch(self) -> int:
+        """The samples of the batch that a loader has given last, while a loop over it is under way; 0: none is."""
+        return (self.batches.current if self.loaders.is_within_pass() else None) or 0
+
     # --- What _program.loop tells.
 
     @_quietly
@@ -107,9 +112,19 @@ class Tracker:
             self._step()
 
     @_quietly
+    def pass_begins(self) -> None:
+        """The peak of what came before, maybe of a step that has failed, is not the backward's."""
+        if self.is_watching:
+            self.batches.begun_bytes = self.timeline.note_backward()[1]
+
+    @_quietly
     def pass_ended(self, is_backward: bool) -> None:
         """In a program without an optimizer of torch's backward passes are the steps, or where there are none either,
         the gradients that it asks for."""
+        # One that has failed says nothing of what it needs.
+        if is_backward and self.is_watching and sys.exc_info()[1] is None:
+            peak, left = self.timeline.note_backward()
+            self.batches.note(peak, left, self.steps.has_optimizer, self.loaders_batch, sys._getframe(1))
         if self.steps.has_optimizer or (self.steps.has_backward and not is_backward):
             return
         if is_backward and not self.steps.has_backward:
@@ -124,7 +139,7 @@ class Tracker:
             self.epochs.unwatched_steps += 1
             return
         is_window_end = self.epochs.step()
-        self.batches.note(self._add_point())
+        self._add_point()
         if is_window_end:
             self._look_around()
             self.epochs.end_window()
@@ -191,8 +206,8 @@ class Tracker:
         self.cycles.look()
         self.outside.look(self.steps.count or self.epochs.ended + 1)
 
-    def _add_point(self) -> int:
-        return self.timeline.note(self.epochs.steps, self.epochs.ended, declarations.current())
+    def _add_point(self) -> None:
+        self.timeline.note(self.epochs.steps, self.epochs.ended, declarations.current())
 
 
 def is_worker() -> bool:
