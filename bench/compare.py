@@ -1,6 +1,6 @@
 """Plays all histories through the policy as it is and with each choice made otherwise, beside PyTorch's own allocators.
 
-``bazel run -c opt //bench:compare``. It prints the tables of docs/performance.md; all figures are of the simulated GPU
+``bazel run -c opt //bench:compare``. It prints the tables of bench/README.md; all figures are of the simulated GPU
 and its latency model, so they are the same on every machine.
 """
 

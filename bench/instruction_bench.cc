@@ -62,16 +62,16 @@ void CountAll() {
   CountPairs("frugal", frugal);
   // The free memory is as it was then.
   frugal_trim();
-  frugal_enable_with("check:off");
+  frugal_enable_with("self_check:off");
   CountPairs("frugal unchecked", frugal);
-  frugal_enable_with("check:fast");
+  frugal_enable_with("self_check:fast");
   CountChurn("native", native, 1'000);
   CountChurn("frugal", frugal, 1'000);
   CountChurn("frugal", frugal, 1'000'000);
   frugal_trim();
-  frugal_enable_with("check:full");
+  frugal_enable_with("self_check:full");
   CountChurn("frugal fully checked", frugal, 1'000, 20);
-  frugal_enable_with("check:fast");
+  frugal_enable_with("self_check:fast");
   // From here on allocations are recorded by site. The free memory is as it was before the churn.
   frugal_trim();
   frugal_enable_with("track:on");

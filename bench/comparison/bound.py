@@ -16,7 +16,7 @@ Put S at the start of a page, A right behind it, and when A is gone, B in its pl
 the proof says. Of three moments each holds one page more at most: put what lives at the first two, at all three and at
 the last two side by side in this order, what is of the first or the second alone to the left of all this, and what is
 of the third alone to the right. Each moment is one run without a gap then. So a better bound has to weigh many moments
-together. How much it could gain at most, docs/performance.md says by placements that were constructed once.
+together. How much it could gain at most, bench/README.md says by placements that were constructed once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md."""
+"""The tables of bench/README.md."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 ``published.json`` has the figures: what was measured, on which GPU, with which versions, to which digit, where it is
 published, and in what the job here differs. The jobs lie in ``jobs/``; some need transformers. The result is
-``published_results.json``, which docs/fit.md shows.
+``published_results.json``, which published.md shows.
 
 From the root of a checkout: ``.venv/bin/python -m bench.fit.published``; ``--only TEXT`` for some of them. The torch is
 that of the Python which runs this: of an environment with the one that was measured, if there is a wheel of it.
@@ -30,6 +30,7 @@ HERE = Path(__file__).resolve().parent
 JOBS = HERE / "jobs"
 TABLE = HERE / "published.json"
 RESULTS = HERE / "published_results.json"
+PAGE = HERE / "published.md"
 UNITS = {"GB": 10**9, "GiB": 1 << 30, "MB": 10**6, "MiB": 1 << 20, "bytes": 1}
 # As `frugal-alloc fit` has it: time and workspaces are modelled, and what is large stands on no memory of the host.
 MODELLED = {"FRUGAL_SIM_TIME": "modelled", "FRUGAL_SIM_WORKSPACES": "modelled", "FRUGAL_SIM_KEEP": "1MiB"}

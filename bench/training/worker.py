@@ -42,7 +42,7 @@ def counted(by: str) -> dict[str, int]:
     if by == "frugal":
         import frugal_alloc
 
-        stats = frugal_alloc.stats()
+        stats = frugal_alloc.memory_stats()
         ns = [value for name, value in stats.items() if name.startswith("driver_") and name.endswith("_ns")]
         worst = [value for name, value in stats.items() if name.startswith("driver_") and name.endswith("_worst_ns")]
         return {kind: stats[f"driver_{kind}_calls"] for kind in MEMORY_CALLS} | {"ns": sum(ns) - sum(worst)}

@@ -175,7 +175,7 @@ def test_deep_nesting_is_refused(depth: int, command: Any, tmp_path: Path) -> No
 
 def test_any_argument_is_taken_or_refused_in_one_line(command: Any, tmp_path: Path) -> None:
     """Words that are options, numbers, markup, or no text at all, anywhere on the command line."""
-    options = ("--", "-", "-x", "-h=1", "--json", "--html", "--html=", "--compare", "--memory", "--capacity")
+    options = ("--", "-", "-x", "-h=1", "--json", "--html", "--html=", "--compare", "--memory", "--gpu")
     values = ("min", "1e400GiB", "9" * 400 + "GiB", "-1", "0x10", "\u0661\u0662GiB", "nan", "%s%n", "@file", "=")
     words = [*damage.TEXTS, *options, *values, "\udcff\udcfe"]
     # What no program can be given.

@@ -42,7 +42,7 @@ VALUES = (
     Path("/nowhere/at/all"),
     Path(os.fsdecode(b"/\xff\xfe")),
 )
-KEYS = ("memory_limit", "idle_release", "track", "publish", "report_dir", "suppressions", "check")
+KEYS = ("memory_limit", "idle_release", "track", "publish", "report_dir", "suppressions")
 TEXTS = 3000
 
 # In a process of its own, since CUDA's libraries are replaced as one starts. What a folder or file is named is another
@@ -55,7 +55,7 @@ import test_odd_settings
 taken, refused = 0, []
 for number in range(int(sys.argv[2])):
     chance = random.Random(f"enable {number}")
-    keys = chance.sample(["memory_limit", "idle_release", "publish", "check"], chance.choice([1, 1, 2]))
+    keys = chance.sample(["memory_limit", "idle_release", "publish"], chance.choice([1, 1, 2]))
     before = frugal_alloc._native.load().settings()
     try:
         frugal_alloc.enable(**{key: chance.choice(test_odd_settings.VALUES) for key in keys})

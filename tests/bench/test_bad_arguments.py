@@ -51,7 +51,7 @@ def commands(program: Path) -> dict[str, Command]:
         ("left_over", "--seeds many", "a seed is a number from 0 on, not 'many'"),
         ("left_over", "--only -1", "a seed is a number from 0 on, not '-1'"),
         ("left_over", "--only 1 --seeds 1-2", "not allowed with argument"),
-        ("bench.generators", "kvserver", "invalid choice: 'kvserver'"),
+        ("bench.generators", "kvserver", "there is no 'kvserver'; did you mean kv_server?"),
         ("bench.generators", "kv_server --seed x", "--seed"),
         ("bench.generators", "kv_server --scale 0", "the scale must be above 0"),
         ("bench.generators", "kv_server --scale nan", "the scale must be above 0"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from carried_out import in_a_process
 from checked_project import Project
+from frugal_alloc._simulation import gpu_models
 
 TESTS = """
 import subprocess, sys
@@ -151,10 +152,30 @@ def test_a_check_that_compares_nothing_has_not_passed(made: Project) -> None:
 
 
 def test_another_setting_than_the_baselines_is_refused(made: Project) -> None:
-    for option, value in (("--memory", "8GiB"), ("--values", "cpu"), ("--gpus", "2"), ("--allocator", "frugal")):
+    for option, value in (
+        ("--memory", "8GiB"),
+        ("--values", "cpu"),
+        ("--gpus", "2"),
+        ("--allocator", "frugal"),
+        ("--gpu", "T4"),
+    ):
         outcome = made.check(option, value)
         assert outcome.status == 2
         assert outcome.err.count("\n") == 1 and "was made with" in outcome.err
+
+
+def test_a_gpu_that_is_named_gives_its_memory_and_properties(tmp_path: Path) -> None:
+    project = Project(tmp_path, sys.executable)
+    project.write("one.py", "import torch\ntorch.zeros(9, device='cuda')\nprint(torch.cuda.get_device_name())\n")
+    program = [project.python, "one.py"]
+    made = project.check("--update", "--values", "none", "--gpu", "T4", command=program)
+    assert made.status == 0 and "Tesla T4" in made.out
+    model = gpu_models.find("T4")
+    known = project.baseline
+    assert (known["gpu"], known["memory"]) == (model.name, model.memory_bytes)
+    compared = project.check(command=program)
+    assert compared.status == 0 and "Tesla T4" in compared.out
+    assert "was made with --gpu Tesla T4" in project.check("--gpu", "L4", command=program).err
 
 
 def test_programs_are_told_by_their_names(tmp_path: Path) -> None:
@@ -194,7 +215,9 @@ UPDATE = ("--baseline", "memory.json", "--update")
         (["--baseline", "memory.json", "--memory", "0", "--", "true"], "amount of memory"),
         (["--baseline", "memory.json", "--gpus", "99", "--", "true"], "1 to 16"),
         (["--baseline", "memory.json", "--runs", "0", "--", "true"], "1 to 100"),
-        (["--baseline", "memory.json", "--allocator", "best", "--", "true"], "invalid choice"),
+        (["--baseline", "memory.json", "--allocator", "best", "--", "true"], "there is no 'best'"),
+        (["--baseline", "memory.json", "--allocator", "all", "--", "true"], "a baseline is of one allocator"),
+        (["--baseline", "memory.json", "--gpu", "RTX 4095", "--", "true"], "RTX 4090"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(arguments: list[str], said: str, tmp_path: Path) -> None:

@@ -14,9 +14,13 @@ COMMANDS = ("run", "simulate", "doctor", "replay", "report", "preload", "install
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], "frugal-alloc: the following arguments are required: COMMAND"),
+        ([], "frugal-alloc: name a command (see frugal-alloc --help)"),
         (["rnu"], "there is no command rnu; did you mean run?"),
-        (["train"], "invalid choice: 'train'"),
+        (["fti"], "there is no command fti; did you mean fit?"),
+        (["sim"], "there is no command sim; did you mean simulate?"),
+        (["train"], "there is no command train; frugal-alloc --help lists them"),
+        ([""], "there is no command"),
+        (["--", "fit"], "frugal-alloc: unrecognized arguments: -- fit"),
         (["run"], "frugal-alloc run: name the script to run"),
         (["run", "-m"], "frugal-alloc run: -m needs the name of a module"),
         (["run", "--fast", "x.py"], "frugal-alloc run: unknown option --fast"),
@@ -29,11 +33,25 @@ COMMANDS = ("run", "simulate", "doctor", "replay", "report", "preload", "install
         (["simulate", "--memory", "16GiB"], "name the command to run, after --"),
         (["simulate", "--memory", "lots", "--", "true"], "'lots' is not an amount of memory"),
         (["simulate", "--memory", "0", "--", "true"], "'0' is not an amount of memory"),
-        (["simulate", "--memory", "16GiB", "--gpus", "two", "--", "true"], "argument --gpus: invalid int value: 'two'"),
-        (["simulate", "--memory", "16GiB", "--gpus", "0", "--", "true"], "0 simulated GPUs are not possible"),
+        (
+            ["simulate", "--memory", "16GiB", "--gpus", "two", "--", "true"],
+            "argument --gpus: 'two' is no number from 1",
+        ),
+        (
+            ["simulate", "--memory", "16GiB", "--gpus", "0", "--", "true"],
+            "argument --gpus: '0' is no number from 1 to 16",
+        ),
         (
             ["simulate", "--memory", "16GiB", "--values", "gpu", "--", "true"],
-            "--values: invalid choice: 'gpu'",
+            "argument --values: there is no 'gpu'; did you mean cpu?",
+        ),
+        (["simulate", "--memory", "1GiB", "--values", "all", "--", "true"], "there is no 'all'; choose from none, cpu"),
+        (["simulate", "--memory", "4GB", "--", "true"], "--memory: '4GB' has two meanings, powers of 1000 and of 1024"),
+        (["simulate", "--memory", "4", "GiB", "--", "true"], "write it without the space: --memory 4GiB"),
+        (["simulate", "--gpu", "RTX", "4090", "--", "true"], 'write it in quotes: --gpu "RTX 4090"'),
+        (
+            ["fit", "--memory", "1GiB", "--allocator", "frugl", "--", "true"],
+            "there is no 'frugl'; did you mean frugal?",
         ),
         (["simulate", "--gpu", "RTX 4095", "--", "true"], "RTX 4090"),
         (["simulate", "--memory", "8GiB", "--gpus", "2", "--unified", "--", "true"], "--unified goes with one GPU"),
@@ -48,9 +66,14 @@ COMMANDS = ("run", "simulate", "doctor", "replay", "report", "preload", "install
         (["report"], "required: FILE"),
         (["report", "x.json", "--compare"], "argument --compare: expected at least one argument"),
         (["replay"], "required: HISTORY"),
-        (["replay", "mosaic", "--allocator", "native,rmm"], "unknown allocator 'rmm'; choose from frugal, native"),
-        (["replay", "mosaic", "--allocator", ""], "unknown allocator ''"),
-        (["replay", "mosaic", "--capacity", "12parsecs"], "--capacity: '12parsecs' is not an amount of memory"),
+        (
+            ["replay", "mosaic", "--allocator", "native,rmm"],
+            "there is no 'rmm'; choose from native, expandable, frugal, all",
+        ),
+        (["replay", "mosaic", "--allocator", ""], "argument --allocator: there is no ''"),
+        (["replay", "mosaic", "--memory", "12parsecs"], "--memory: '12parsecs' is not an amount of memory"),
+        (["replay", "mosaic", "--gpu", "RTX 4095"], "RTX 4090"),
+        (["replay", "mosaic", "--device", "rael"], "argument --device: there is no 'rael'; did you mean real?"),
         (["--hlep"], "frugal-alloc: unknown option --hlep; did you mean --help?"),
         (["run", "--preloda", "x"], "frugal-alloc run: unknown option --preloda; did you mean --preload?"),
         (["simulate", "--memroy", "1GiB", "--", "true"], "unknown option --memroy; did you mean --memory?"),
@@ -95,8 +118,36 @@ def test_help_names_the_command_and_succeeds(arguments: list[str], command: Any)
     assert outcome.err == ""
 
 
-def test_help_lists_every_command(command: Any) -> None:
+def options_of(name: str, command: Any) -> dict[str, str]:
+    """The help of each option, on one line."""
+    found = re.findall(r"^  (--[a-z-]+)(.*(?:\n   .*)*)", command(name, "--help").out, re.MULTILINE)
+    return {option: " ".join(text.split()) for option, text in found}
+
+
+def test_an_option_that_several_commands_have_means_the_same_in_each(command: Any) -> None:
+    """But for its default, and for what a command adds."""
+    told = {name: options_of(name, command) for name in ("fit", "check", "replay", "simulate")}
+    for option, users in {
+        "--gpu": ("fit", "check", "replay", "simulate"),
+        "--memory": ("fit", "check", "replay", "simulate"),
+        "--gpus": ("fit", "check", "simulate"),
+        "--values": ("fit", "check", "simulate"),
+        "--allocator": ("fit", "check", "replay"),
+    }.items():
+        said = {re.sub(r"^SIZE(\|min)?|;[^;]*200GiB.*| \(default.*", "", told[name][option]).strip() for name in users}
+        assert len(said) == 1, (option, said)
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS, "fit", "check", "top", "demo"])
+def test_help_fits_80_columns(name: str, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert [line for line in command(*name.split(), "--help").out.splitlines() if len(line) > 80] == []
+
+
+def test_help_lists_every_command_in_a_group(command: Any) -> None:
     listed = command("--help").out
+    groups = re.findall(r"^([a-z ]+):\n    [a-z]", listed, re.MULTILINE | re.IGNORECASE)
+    assert len(groups) >= 4
     assert [name for name in COMMANDS if not re.search(rf"^    {name}\s", listed, re.MULTILINE)] == []
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 DEMO = [sys.executable, "-m", "frugal_alloc", "demo"]
 
 
@@ -31,6 +34,17 @@ def test_the_memory_in_pieces_is_too_small_for_pytorch_alone(shown: str) -> None
     assert re.search(r"\n  PyTorch  +out of memory in step \d+ ", shown)
     assert re.search(r"\n  PyTorch, expandable segments  trained ", shown)
     assert re.search(r"\n  frugal_alloc  +trained ", shown)
+
+
+def test_the_readme_shows_its_error(shown: str) -> None:
+    """Where `...` stands for what is left out."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = re.search(r"^```text\n(CUDA out of memory.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    parts = (re.escape(part.rstrip("\n")) for part in block[1].split("...\n"))
+    said = textwrap.dedent(shown.partition("frugal_alloc says:\n")[2].partition("\n\n")[0])
+    # PyTorch's first line ends with a space.
+    said = re.sub(" +$", "", said, flags=re.MULTILINE)
+    assert re.match(".*\n".join(parts), said, re.DOTALL), said
 
 
 def test_an_argument_is_refused() -> None:

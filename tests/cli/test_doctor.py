@@ -40,7 +40,7 @@ def test_on_the_simulated_gpu_all_is_well(program: Any) -> None:
     assert "2.00 GiB, virtual memory management" in found["GPU 0"][1]
     assert found["trial"][1] == "enabled, allocated and freed 64 MiB on the simulated GPU"
     assert found["hook"][1].startswith("not installed")
-    assert found["settings"][1] == "memory_limit:off,idle_release:off,track:on,publish:on,check:fast,remap:on"
+    assert found["settings"][1] == "memory_limit:off,idle_release:off,track:on,publish:on,self_check:fast,remap:on"
 
 
 def test_a_gpu_whose_memory_is_the_hosts_is_told_apart(program: Any) -> None:
@@ -72,7 +72,7 @@ def test_without_a_gpu_the_simulated_one_is_tried_and_json_says_the_same(program
         (
             {"FRUGAL_ALLOC_CONF": "memory_limit:80%", "FRUGAL_ALLOC": "0"},
             {
-                "settings": ("ok", "memory_limit:80%,idle_release:off,track:on,publish:on,check:fast,remap:on"),
+                "settings": ("ok", "memory_limit:80%,idle_release:off,track:on,publish:on,self_check:fast,remap:on"),
                 "FRUGAL_ALLOC": ("less", "0, so nothing enables the allocator"),
             },
         ),

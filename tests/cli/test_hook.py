@@ -100,7 +100,7 @@ def test_programs_that_import_torch_and_their_spawned_children_have_it(hooked: P
         "import torch, frugal_alloc\n"
         "def work(results):\n"
         "    tensor = torch.empty(1000, device='cuda')\n"
-        "    results.put((frugal_alloc.is_enabled(), frugal_alloc.stats()['allocated_bytes']))\n"
+        "    results.put((frugal_alloc.is_enabled(), frugal_alloc.memory_stats()['allocated_bytes']))\n"
     )
     done = hooked.run_on_gpu(
         """

@@ -73,7 +73,7 @@ def _simulated() -> str:
             "segments",
             [
                 'frugal_alloc: not used: FRUGAL_ALLOC_CONF: there is no setting "limit"; '
-                "there are memory_limit, idle_release, track, publish, report_dir, check, suppressions, "
+                "there are memory_limit, idle_release, track, publish, report_dir, self_check, suppressions, "
                 "remap, driver_reserve, host_reserve, driver_costs"
             ],
         ),
@@ -116,7 +116,7 @@ def test_python_program_has_it_too_and_knows(program: Any, tmp_path: Path) -> No
     script.write_text(
         "import torch, frugal_alloc\n"
         "tensor = torch.empty(1000, device='cuda')\n"
-        "print(frugal_alloc.is_enabled(), frugal_alloc.stats()['allocated_bytes'])\n"
+        "print(frugal_alloc.is_enabled(), frugal_alloc.memory_stats()['allocated_bytes'])\n"
     )
     package = str(Path(frugal_alloc.__file__).parents[1])
     outcome = program(*SIMULATE, *RUN, sys.executable, script, env=os.environ | {"PYTHONPATH": package})

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -12,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from frugal_alloc._command import options
+from frugal_alloc._command import replay as replay_command
 from frugal_alloc._replay import replays
 from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE, History
-from frugal_alloc._simulation import simulated_gpu
+from frugal_alloc._simulation import gpu_models, simulated_gpu
 from recordings import MIB, Recording
 
 CALL_KINDS = {"create", "map", "set_access", "unmap", "release", "malloc", "free"}
@@ -51,7 +55,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return recording.write(tmp_path_factory.mktemp("histories") / "small.pickle")
 
 
-@pytest.mark.parametrize("allocator", replays.ALLOCATORS)
+@pytest.mark.parametrize("allocator", options.ALLOCATORS)
 def test_json_has_every_figure(allocator: str, history: Path, command: Any) -> None:
     (row,) = replay(command, history, "--allocator", allocator)
     assert (row["history"], row["allocator"], row["events"]) == ("small.pickle", allocator, 400)
@@ -84,9 +88,9 @@ def test_rows_come_in_the_order_asked_for_and_have_the_calls_that_allocators_are
         assert calls[name]["map"] >= calls[name]["create"], name
 
 
-@pytest.mark.parametrize("allocator", replays.ALLOCATORS)
+@pytest.mark.parametrize("allocator", options.ALLOCATORS)
 def test_history_that_does_not_fit_is_not_completed_and_no_error(allocator: str, history: Path, command: Any) -> None:
-    (row,) = replay(command, history, "--allocator", allocator, "--capacity", "30MiB")
+    (row,) = replay(command, history, "--allocator", allocator, "--memory", "30MiB")
     assert row["completed"] is False
     # Seven of the buffers fit into 30 MiB at most; those who take 20 MiB for each stream get less far.
     assert 1 <= row["failed_at"] <= 7
@@ -95,19 +99,27 @@ def test_history_that_does_not_fit_is_not_completed_and_no_error(allocator: str,
     assert row["ns_per_pair"] is None
 
 
-@pytest.mark.parametrize("allocator", replays.ALLOCATORS)
+def test_a_gpu_gives_what_its_context_leaves_of_its_memory(history: Path, command: Any) -> None:
+    model = gpu_models.find("T4")
+    (row,) = replay(command, history, "--allocator", "frugal", "--gpu", "T4")
+    assert row["capacity_bytes"] == model.memory_bytes - model.context_bytes
+    (row,) = replay(command, history, "--allocator", "frugal", "--gpu", "T4", "--memory", "8GiB")
+    assert row["capacity_bytes"] == 8 << 30
+
+
+@pytest.mark.parametrize("allocator", options.ALLOCATORS)
 def test_minimum_completes_and_a_step_less_does_not(allocator: str, history: Path, command: Any) -> None:
-    (row,) = replay(command, history, "--allocator", allocator, "--capacity", "min")
+    (row,) = replay(command, history, "--allocator", allocator, "--memory", "min")
     minimum = row["min_capacity_bytes"]
     assert minimum % PAGE == 0
     assert row["peak_live_bytes"] <= minimum <= row["peak_reserved_bytes"] + PAGE
-    (fits,) = replay(command, history, "--allocator", allocator, "--capacity", str(minimum))
+    (fits,) = replay(command, history, "--allocator", allocator, "--memory", str(minimum))
     assert fits["completed"] is True
-    (tight,) = replay(command, history, "--allocator", allocator, "--capacity", str(minimum - PAGE))
+    (tight,) = replay(command, history, "--allocator", allocator, "--memory", str(minimum - PAGE))
     assert tight["completed"] is False
 
 
-@pytest.mark.parametrize("allocator", replays.ALLOCATORS)
+@pytest.mark.parametrize("allocator", options.ALLOCATORS)
 def test_memory_that_a_late_stream_uses_is_not_reused_before_it_is_done(
     allocator: str, tmp_path: Path, command: Any
 ) -> None:
@@ -141,10 +153,31 @@ def test_settings_of_the_user_do_not_change_what_is_measured(
 def test_table_has_a_line_for_every_row(history: Path, command: Any) -> None:
     outcome = command("replay", history, "--allocator", "native,expandable")
     assert outcome.status == 0
-    header, *lines = outcome.out.splitlines()
-    assert header.split()[:4] == ["history", "allocator", "live", "MiB"]
-    rows = [line.split()[:3] for line in lines if "small" in line]
-    assert rows == [["small", "native", "40.00"], ["small", "expandable", "40.00"]]
+    title, header, *lines = outcome.out.splitlines()
+    assert title == "small: at most 40.00 MiB allocated; below in MiB"
+    assert header.split() == ["allocator", "reserved", "used", "calls", "driver", "ms", "ns/pair"]
+    assert [line.split()[0] for line in lines[: lines.index("")]] == ["native", "expandable"]
+
+
+def measurement(**changes: Any) -> replays.Measurement:
+    """With figures as wide as they get."""
+    fields: dict[str, Any] = {field.name: None for field in dataclasses.fields(replays.Measurement)}
+    fields |= {"history": "gpt_inference.json.xz", "allocator": "expandable", "peak_live_bytes": 190 << 30}
+    fields |= {"peak_reserved_bytes": 199 << 30, "utilisation": 0.957, "min_capacity_bytes": 191 << 30}
+    fields |= {"driver_calls": {"map": 1_234_567}, "driver_ns": 10**11, "ns_per_pair": 12_345.0, "host_ns": 10**11}
+    return replays.Measurement(**fields | {"device": "real"} | changes)
+
+
+def test_table_fits_80_columns_and_explains_each_column() -> None:
+    failed = measurement(allocator="native", completed=False, utilisation=None, min_capacity_bytes=None)
+    lines = list(replay_command._table([failed, measurement(), measurement(history="other")]))
+    assert max(map(len, lines)) <= 80
+    heads = re.split(r"  +", lines[1].strip())
+    explained = "\n".join(lines[lines.index("", lines.index("") + 1) :])
+    assert [head for head in heads[1:] if f"{head}: " not in explained] == []
+    assert lines[2].split()[:3] == ["native", "199.00", "OOM"]
+    simulated = list(replay_command._table([measurement(device="simulated", host_ns=None, min_capacity_bytes=None)]))
+    assert not any("all ms" in line or "least" in line for line in simulated)
 
 
 def test_worker_that_crashes_gets_one_line(history: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +237,7 @@ def _has_children(process: int) -> bool:
 
 def test_interrupted_replay_ends_with_status_130_and_without_a_traceback() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "frugal_alloc", "replay", "gpt60", "--capacity", "min"],
+        [sys.executable, "-m", "frugal_alloc", "replay", "gpt60", "--memory", "min"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -326,12 +359,12 @@ class TestConditions:
             assert found.driver_calls["stream_wait"] == waits, stream
 
 
-@pytest.mark.parametrize("allocator", replays.ALLOCATORS)
+@pytest.mark.parametrize("allocator", options.ALLOCATORS)
 def test_on_a_real_gpu_time_is_the_walls_and_memory_what_the_allocator_says(
     allocator: str, history: Path, command: Any, put_on_gpu: Any
 ) -> None:
     # How much is left decides how large handles are: as much in both, but for what a limit does not count.
-    arguments = [history, "--allocator", allocator, "--capacity", str(3 << 30)]
+    arguments = [history, "--allocator", allocator, "--memory", str(3 << 30)]
     (simulated,) = replay(command, *arguments)
     put_on_gpu(6 << 30)
     (row,) = replay(command, *arguments, "--device", "real")
@@ -350,13 +383,13 @@ def test_on_a_real_gpu_time_is_the_walls_and_memory_what_the_allocator_says(
         assert row["driver_calls"]["malloc"] > 0
 
 
-@pytest.mark.parametrize("allocator", replays.ALLOCATORS)
+@pytest.mark.parametrize("allocator", options.ALLOCATORS)
 def test_on_a_real_gpu_a_capacity_is_a_limit_and_a_gib_is_left(
     allocator: str, history: Path, command: Any, put_on_gpu: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def play(memory: int, capacity: str) -> dict[str, Any]:
         put_on_gpu(memory)
-        (row,) = replay(command, history, "--allocator", allocator, "--device", "real", "--capacity", capacity)
+        (row,) = replay(command, history, "--allocator", allocator, "--device", "real", "--memory", capacity)
         return row
 
     tight = play(4 << 30, "30MiB")
@@ -375,7 +408,7 @@ def test_on_a_real_gpu_that_is_not_there_it_says_so(history: Path, command: Any)
 
 
 def test_table_says_whether_driver_times_were_measured(history: Path, command: Any, put_on_gpu: Any) -> None:
-    assert "driver ms, modelled" in command("replay", history, "--allocator", "native").out
+    assert "driver ms: what they take, as modelled" in command("replay", history, "--allocator", "native").out
     put_on_gpu(4 << 30)
     table = command("replay", "--device", "real", history, "--allocator", "native").out
-    assert "driver ms, measured" in table and "all calls ms" in table
+    assert "driver ms: what they take, measured" in table and "all ms: " in table

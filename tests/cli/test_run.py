@@ -150,7 +150,7 @@ def test_unchanged_script_trains_on_the_allocator(tmp_path: Path, program: Any) 
         "weights = torch.ones(1000, device='cuda', requires_grad=True)\n"
         "(weights * 2).sum().backward()\n"
         "import frugal_alloc\n"
-        "print(frugal_alloc.is_enabled(), frugal_alloc.stats()['allocated_bytes'] >= 8000, sys.argv[1:])\n"
+        "print(frugal_alloc.is_enabled(), frugal_alloc.memory_stats()['allocated_bytes'] >= 8000, sys.argv[1:])\n"
         "sys.exit(5)\n"
     )
     outcome = program(*RUN, script, "--epochs", "3")

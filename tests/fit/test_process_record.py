@@ -29,6 +29,7 @@ RECORD: dict[str, Any] = {
         "2": {"where": None, "traits": [], "node": "MulBackward0", "forward": 1},
     },
     "counted": {"0": [5, 9]},
+    "managed": {"0": 64},
     "guesses": [],
     "not_simulated": ["cuStreamWaitValue32"],
     "journal": "7.journal",

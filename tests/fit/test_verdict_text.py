@@ -9,7 +9,7 @@ import re
 import pytest
 import verdict_samples as samples
 from frugal_alloc._command.fit import text, wording
-from frugal_alloc._command.fit.verdict import COMPONENTS, CodeLine, Gpu, HeldByLine, Moment, Verdict
+from frugal_alloc._command.fit.verdict import COMPONENTS, WASTE, CodeLine, Gpu, HeldByLine, Moment, Verdict
 from frugal_alloc._common.messages import format_bytes
 from frugal_alloc._simulation import gpu_models
 
@@ -161,7 +161,8 @@ def test_the_table_has_each_component_of_each_phase_and_adds_up(verdict: Verdict
     columns = re.split(r"\s{2,}", lines[start + 1].strip())
     assert columns == ["forward", "backward *", "optimizer step", "evaluation", "elsewhere"]
     table = {}
-    for line in lines[start + 2 : lines.index("  * the peak")]:
+    end = next(n for n, line in enumerate(lines) if line.startswith("  * the peak; needed: the rows above; waste: "))
+    for line in lines[start + 2 : end]:
         name, *cells = re.split(r"\s{2,}", line.strip())
         table[name] = cells
     (rank,) = verdict.ranks
@@ -170,8 +171,25 @@ def test_the_table_has_each_component_of_each_phase_and_adds_up(verdict: Verdict
             size = moment.components.get(component, 0)
             shown = table[component][column] if component in table else "-"
             assert shown == ("-" if not size else f"{size / GIB:.2f}" if size * 200 >= GIB else "< 0.01"), component
+        waste = moment.components[WASTE]
+        assert table["needed"][column] == f"{(moment.used_bytes - waste) / GIB:.2f}"
         assert table["all"][column] == f"{moment.used_bytes / GIB:.2f}"
         assert table["at step"][column] == str(moment.step)
+
+
+def test_waste_stands_below_the_sum_of_what_is_needed() -> None:
+    """A cache that is full once makes all columns alike."""
+    lines = text.render([samples.fitting()]).splitlines()
+    names = [line.strip().split("  ")[0] for line in lines[: lines.index("At the peak, most is held by") - 2]]
+    assert names[-5:] == ["context", "needed", "waste", "all", "at step"]
+
+
+@pytest.mark.parametrize("verdicts", [[samples.fitting()], [samples.ranks()], samples.allocators()])
+def test_tables_fit_80_columns(verdicts: list[Verdict]) -> None:
+    lines = text.render(verdicts).splitlines()
+    tables = [line for line in lines if re.search(r"\S  +\S.*\S  +\S", line) or "waste: " in line]
+    assert len(tables) > 10
+    assert [line for line in tables if len(line) > 80] == []
 
 
 def test_a_component_that_we_do_not_know_has_its_row() -> None:

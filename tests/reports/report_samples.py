@@ -64,6 +64,7 @@ def healthy() -> dict[str, Any]:
                 "allocated_bytes": 2800 * MIB, "peak_allocated_bytes": 9 * GIB, "reserved_bytes": 9216 * MIB,
                 "peak_reserved_bytes": 9216 * MIB, "awaiting_bytes": 0, "native_reserved_bytes": 0,
                 "outside_bytes": 600 * MIB, "native_allocated_bytes": 0, "peak_in_use_bytes": 9 * GIB, "pools": [],
+                "private_pools": [], "asleep": [], "asleep_host_bytes": 0,
                 "driver_calls": [
                     {"call": "create", "calls": 4608, "total_ns": 133_632_000, "worst_ns": 2_100_000},
                     {"call": "set_access", "calls": 210, "total_ns": 170_496_000, "worst_ns": 41_000_000},
@@ -169,7 +170,7 @@ def out_of_memory() -> dict[str, Any]:
         "verdict": "too_big", "gpu": 0, "requested_bytes": 3 * GIB, "missing_bytes": 1900 * MIB,
         "file": "/home/ada/models/unet.py", "line": 57, "function": "forward", "code": "x = self.down(x) + skip",
         "stack": _FORWARD, "message": "CUDA out of memory. Tried to allocate 3.00 GiB.\nThis step needs more.",
-        "allocated_bytes": 21 * GIB, "awaiting_bytes": 100 * MIB, "reserved_bytes": 22 * GIB,
+        "allocated_bytes": 21 * GIB, "asleep_bytes": 0, "awaiting_bytes": 100 * MIB, "reserved_bytes": 22 * GIB,
         "native_reserved_bytes": 200 * MIB, "limit_bytes": 24 * GIB, "device_free_bytes": 100 * MIB,
         "device_total_bytes": 24 * GIB, "outside_bytes": 1700 * MIB, "largest_free_bytes": 700 * MIB,
         "unusable_bytes": 20 * MIB, "limit_name": "the GPU's memory",

@@ -36,7 +36,7 @@ def test_a_chart_reads_amounts_as_the_text_does(chromium: Browser, tmp_path: Pat
     for case in amounts:
         chromium.press("ArrowRight")
         told = chromium.value("document.querySelector('.reading').textContent").partition(": ")[2]
-        assert told == f"{case['text']} in tensors, at most {case['text']}, {case['text']} held"
+        assert told == f"{case['text']} allocated, at most {case['text']}, {case['text']} reserved"
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_the_arrow_keys_go_through_boxes_and_points(chromium: Browser, drawn: Ca
     first = chromium.value("document.querySelector('.reading').textContent")
     chromium.press("ArrowRight")
     assert first.startswith("step ")
-    assert "in tensors" in first
+    assert " allocated, at most " in first
     assert chromium.value("document.querySelector('.reading').textContent") != first
 
 

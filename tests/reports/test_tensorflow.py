@@ -61,7 +61,7 @@ def test_every_artefact_makes_a_page(file: Path) -> None:
     assert headline(read(file))[0].replace("&", "&amp;") in page.render(read(file))
 
 
-# Of the detector of docs/stories/tensorflow.md: by how much its memory grows with each step.
+# Of the detector of docs/cases.md: by how much its memory grows with each step.
 
 
 def test_a_log_that_tells_memory_by_step_makes_sure_of_the_leak() -> None:

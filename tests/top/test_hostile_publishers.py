@@ -37,13 +37,23 @@ GPU = {
     "total_bytes": 100,
     "free_bytes": 50,
     "limit_bytes": 0,
-    "in_use_bytes": 10,
-    "held_bytes": 30,
+    "allocated_bytes": 10,
+    "reserved_bytes": 30,
     "waste_bytes": 20,
-    "peak_in_use_bytes": 20,
+    "peak_allocated_bytes": 20,
     "stitches": 0,
     "out_of_memory_errors": 0,
     "last_out_of_memory": None,
+    "asleep_bytes": 0,
+}
+POOL = {
+    "gpu": 0,
+    "line": "",
+    "captured": True,
+    "released": False,
+    "reserved_bytes": 1 << 20,
+    "allocated_bytes": 0,
+    "idle_bytes": 0,
 }
 VERDICT = {"kind": "leak", "gpu": 0, "bytes_per_epoch": 1, "text": ""}
 
@@ -93,7 +103,7 @@ def test_good_answer_is_taken() -> None:
     with publisher(says(changed(gpus=[GPU]), b"\n")):
         process = seen()
     assert process is not None and process.answer is not None
-    assert process.answer.gpus[0].held_bytes == 30
+    assert process.answer.gpus[0].reserved_bytes == 30
 
 
 def test_answer_in_pieces_is_taken() -> None:
@@ -138,11 +148,18 @@ def test_answer_without_end_is_cut() -> None:
         (changed(version=2), "it answers as another version of frugal_alloc does"),
         (changed(command=["x"] * 2000), "its answer is damaged: command: a list of at most 1024 values is wanted"),
         (changed(command=["a", 1]), "its answer is damaged: command[1]: a text is wanted, not 1"),
-        (changed(gpus=[{**GPU, "held_bytes": -1}]), "its answer is damaged: gpus[0].held_bytes: a number from 0 on is"),
+        (
+            changed(gpus=[{**GPU, "reserved_bytes": -1}]),
+            "its answer is damaged: gpus[0].reserved_bytes: a number from 0 on is",
+        ),
         (changed(gpus=[{**GPU, "last_out_of_memory": "no"}]), "its answer is damaged: gpus[0].last_out_of_memory: one"),
+        (
+            changed(pools=[POOL | {"idle_bytes": -1}]),
+            "its answer is damaged: pools[0].idle_bytes: a number from 0 on is",
+        ),
         (changed(verdicts=[VERDICT | {"kind": "x"}]), "its answer is damaged: verdicts[0].kind: one of leak, suspect"),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_what_is_no_answer_is_said_in_a_line(text: bytes, said: str) -> None:
     with pytest.raises(sockets.BadAnswer) as refused:
@@ -156,8 +173,10 @@ def test_answer_that_is_none_is_the_processs_problem() -> None:
 
 def test_nothing_that_steers_a_terminal_is_shown() -> None:
     evil = "\x1b[2J\x07\r\n\t\u202e\x9b31m\x00"
-    verdict = VERDICT | {"text": evil}
-    with publisher(says(changed(command=[evil, evil], gpus=[{**GPU, "name": evil}], verdicts=[verdict]), b"\n")):
+    verdict, pools = VERDICT | {"text": evil}, [POOL | {"line": evil}]
+    with publisher(
+        says(changed(command=[evil, evil], gpus=[{**GPU, "name": evil}], verdicts=[verdict], pools=pools), b"\n")
+    ):
         document = picture.take()
     for line in layout.lines(document):
         assert line.text.isprintable()

@@ -24,10 +24,10 @@ def gpu(number: int = 0, **changes: Any) -> dict[str, Any]:
         "total_bytes": 80 * GIB,
         "free_bytes": 20 * GIB,
         "limit_bytes": 0,
-        "in_use_bytes": 30 * GIB,
-        "held_bytes": 40 * GIB,
+        "allocated_bytes": 30 * GIB,
+        "reserved_bytes": 40 * GIB,
         "waste_bytes": 10 * GIB,
-        "peak_in_use_bytes": 35 * GIB,
+        "peak_allocated_bytes": 35 * GIB,
         "stitches": 1234,
         "out_of_memory_errors": 0,
         "last_out_of_memory": None,
@@ -70,35 +70,42 @@ def on_screen(document: dict[str, Any], width: int, height: int = 100) -> list[s
 
 
 def test_pipes_have_all_columns_and_whole_commands() -> None:
-    assert text(of(process(4711)))[-2:] == [
-        " PID  GPU      IN USE        HELD       WASTE        PEAK  STITCHES  OOM         AGE  COMMAND",
-        "4711    0   30.00 GiB   40.00 GiB   10.00 GiB   35.00 GiB     1,234    0  1 h 02 min  "
-        "project/train.py --lr 0.1",
+    assert text(of(process(4711)))[-3:] == [
+        " PID  GPU   ALLOCATED    RESERVED       WASTE        PEAK  OOM         AGE  COMMAND",
+        "4711    0   30.00 GiB   40.00 GiB   10.00 GiB   35.00 GiB    0  1 h 02 min  project/train.py --lr 0.1",
+        "WASTE: reserved, not allocated; PEAK: most allocated; OOM: out-of-memory errors",
     ]
 
 
 def test_gpus_have_their_sums_above() -> None:
-    lines = text(of(process(1), process(2, gpu(in_use_bytes=GIB, held_bytes=GIB, waste_bytes=0))))
+    lines = text(of(process(1), process(2, gpu(allocated_bytes=GIB, reserved_bytes=GIB, waste_bytes=0))))
     assert lines[:3] == [
         "GPU 0  NVIDIA H100: 20.00 GiB free of 80.00 GiB",
-        "  in use 31.00 GiB, held 41.00 GiB, waste 10.00 GiB, in 2 processes",
+        "  allocated 31.00 GiB, reserved 41.00 GiB, waste 10.00 GiB, in 2 processes",
         "",
     ]
 
 
 @pytest.mark.parametrize(
-    ("width", "header"),
+    ("width", "header", "explained"),
     [
-        (80, " PID  GPU      IN USE        HELD       WASTE        PEAK  COMMAND"),
-        (60, " PID  GPU      IN USE        HELD  COMMAND"),
-        (40, " PID  GPU      IN USE  COMMAND"),
+        (
+            80,
+            "    PID  GPU   ALLOCATED    RESERVED        PEAK  OOM  COMMAND",
+            ["PEAK: most allocated; OOM: out-of-memory errors"],
+        ),
+        (68, "    PID  GPU   ALLOCATED    RESERVED  OOM  COMMAND", ["OOM: out-of-memory errors"]),
+        (60, "    PID  GPU   ALLOCATED    RESERVED  COMMAND", []),
+        (44, "    PID  GPU   ALLOCATED  COMMAND", []),
     ],
 )
-def test_narrow_screens_drop_what_matters_least(width: int, header: str) -> None:
-    shown = on_screen(of(process(4711)), width)
-    assert shown[-2] == header
-    assert shown[-1].startswith("4711    0   30.00 GiB  ")
-    assert "project/" in shown[-1]
+def test_narrow_screens_drop_what_matters_least(width: int, header: str, explained: list[str]) -> None:
+    """Errors are seen at the 80 columns that a terminal has by default."""
+    shown = on_screen(of(process(4194304)), width)
+    header_at = shown.index(header)
+    assert shown[header_at + 1].startswith("4194304    0   30.00 GiB  ")
+    assert "project/" in shown[header_at + 1]
+    assert shown[header_at + 2 :] == explained
 
 
 @pytest.mark.parametrize("width", [30, 60, 120])
@@ -116,7 +123,7 @@ def test_verdicts_follow_their_process() -> None:
         {"kind": "suspect", "gpu": 0, "bytes_per_epoch": 2.0, "text": "train.py:2 may leak 2 bytes with each epoch"},
     ]
     sick = process(7, gpu(out_of_memory_errors=2, last_out_of_memory="fragmentation"), verdicts=verdicts)
-    assert list(layout.lines(of(sick)))[-3:] == [
+    assert list(layout.lines(of(sick)))[-4:-1] == [
         layout.Line("train.py:1 leaks 4 bytes with each epoch", "red", 4),
         layout.Line("train.py:2 may leak 2 bytes with each epoch", "yellow", 4),
         layout.Line("2 out-of-memory errors on GPU 0; the latest: fragmentation", "red", 4),
@@ -132,7 +139,7 @@ def test_simulated_gpus_of_two_processes_are_two() -> None:
 
 def test_one_gpu_under_two_numbers_is_one() -> None:
     (one,) = of(process(1, gpu(0, uuid="GPU-x")), process(2, gpu(3, uuid="GPU-x")))["gpus"]
-    assert (one["gpu"], one["held_bytes"]) == (0, 80 * GIB)
+    assert (one["gpu"], one["reserved_bytes"]) == (0, 80 * GIB)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +190,7 @@ def test_ages_are_short(seconds: float, age: str) -> None:
 def test_low_windows_say_what_is_below_them() -> None:
     shown = on_screen(of(*(process(pid) for pid in range(1, 30))), 100, height=10)
     assert len(shown) == 8
-    assert shown[-1] == "26 more lines: the window is too low"
+    assert shown[-1] == "27 more lines: the window is too low"
 
 
 def test_page_shows_what_was_recorded() -> None:

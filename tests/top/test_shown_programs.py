@@ -23,7 +23,7 @@ tell(
     held=torch.cuda.memory_reserved(),
     peak=torch.cuda.max_memory_allocated(),
     report=frugal_alloc.report().to_json(),
-    stitches=frugal_alloc.stats()["stitches"],
+    stitches=frugal_alloc.memory_stats()["stitches"],
 )
 await_order()
 """
@@ -47,10 +47,10 @@ def test_figures_are_the_programs_own(training: dict[str, Any]) -> None:
     assert process["command"][1].endswith("train.py")
     assert process["simulated"] and process["tracking"] and process["epochs"] == 12
     (gpu,) = process["gpus"]
-    assert gpu["in_use_bytes"] == training["in_use"] == (30 + 12 * 4) * MIB
-    assert gpu["held_bytes"] == training["held"]
+    assert gpu["allocated_bytes"] == training["in_use"] == (30 + 12 * 4) * MIB
+    assert gpu["reserved_bytes"] == training["held"]
     assert gpu["waste_bytes"] == training["held"] - training["in_use"]
-    assert gpu["peak_in_use_bytes"] == training["peak"]
+    assert gpu["peak_allocated_bytes"] == training["peak"]
     assert gpu["stitches"] == training["stitches"]
     assert gpu["total_bytes"] == 4 * GIB
     assert gpu["out_of_memory_errors"] == 1
@@ -71,7 +71,7 @@ def test_command_prints_one_document(training: dict[str, Any], command: Any) -> 
     document = json.loads(outcome.out)
     assert (document["schema"], document["version"]) == ("frugal_alloc.top", 1)
     (process,) = [one for one in document["processes"] if one["pid"] == training["pid"]]
-    assert process["gpus"][0]["in_use_bytes"] == training["in_use"]
+    assert process["gpus"][0]["allocated_bytes"] == training["in_use"]
 
 
 def test_pipe_is_given_the_text_once(training: dict[str, Any], command: Any) -> None:
@@ -174,12 +174,12 @@ await_order()
 """
     with running(code, tmp_path) as program:
         child = program.told()["pid"]
-        assert seen(child)["gpus"][0]["in_use_bytes"] == 3 * MIB  # type: ignore[index]
+        assert seen(child)["gpus"][0]["allocated_bytes"] == 3 * MIB  # type: ignore[index]
         program.order()
         parent = program.told()["pid"]
         assert parent != child
         assert seen(child) is None
-        assert seen(parent)["gpus"][0]["in_use_bytes"] == 5 * MIB  # type: ignore[index]
+        assert seen(parent)["gpus"][0]["allocated_bytes"] == 5 * MIB  # type: ignore[index]
         program.order()
         assert program.status() == 0
 
@@ -236,5 +236,5 @@ await_order()
         (process,) = (process for process in document["processes"] if process["pid"] == pid)
         rows = [gpu for gpu in document["gpus"] if gpu["processes"] == [pid]]
         for gpus in (process["gpus"], rows):
-            assert [(gpu["gpu"], gpu["in_use_bytes"]) for gpu in gpus] == [(0, 2 * MIB), (1, 6 * MIB)]
+            assert [(gpu["gpu"], gpu["allocated_bytes"]) for gpu in gpus] == [(0, 2 * MIB), (1, 6 * MIB)]
         program.order()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import importlib
 import os
 import sys
@@ -13,7 +12,7 @@ from typing import NamedTuple, NoReturn
 
 from .. import __version__
 from .._common import installation
-from .._common.arguments import Interrupted, Parser, refuse
+from .._common.arguments import Interrupted, Parser, nearest, refuse
 from .._common.messages import Refused
 
 _DESCRIPTION = "Takes the place of PyTorch's CUDA caching allocator; says where GPU memory goes."
@@ -38,25 +37,34 @@ class _Command(NamedTuple):
     prints: bool = True  # what it prints is its own, and not another program's
 
 
-_COMMANDS = {
-    "demo": _Command("show on three small programs what this does, in half a minute without a GPU", "demo.command"),
-    "run": _Command("run a program with the allocator on", "run", prints=False),
-    "simulate": _Command("run a command on a simulated GPU", "simulate", prints=False),
-    "fit": _Command("say whether a program fits a GPU, and what takes the memory", "fit.command"),
-    "check": _Command("compare the GPU memory of tests with a baseline", "check.command"),
-    "top": _Command("show what running processes do with GPU memory", "top.command"),
-    "doctor": _Command("say what is here, what works and what is missing", "doctor.command"),
-    "replay": _Command("play recorded allocation histories through several allocators", "replay"),
-    "report": _Command("show what a run reported about its memory", "show_report"),
-    "preload": _Command("print the path of the library for LD_PRELOAD", "run", "add_preload", "preload"),
-    "install-hook": _Command(
-        "let FRUGAL_ALLOC=1 enable the allocator in every program of this Python",
-        "startup_hook",
-        "add_install",
-        "carry_out_install",
-    ),
-    "remove-hook": _Command("undo install-hook", "startup_hook", "add_remove", "carry_out_remove"),
+_GROUPS = {
+    "to begin with": {
+        "demo": _Command("show what this does on three small programs, without a GPU", "demo.command"),
+        "doctor": _Command("say what is here, what works and what is missing", "doctor.command"),
+    },
+    "run programs with the allocator": {
+        "run": _Command("run a program with the allocator on", "run", prints=False),
+        "preload": _Command("print the path of the library for LD_PRELOAD", "run", "add_preload", "preload"),
+        "install-hook": _Command(
+            "have FRUGAL_ALLOC=1 enable the allocator in this Python",
+            "startup_hook",
+            "add_install",
+            "carry_out_install",
+        ),
+        "remove-hook": _Command("undo install-hook", "startup_hook", "add_remove", "carry_out_remove"),
+    },
+    "see where memory goes": {
+        "top": _Command("show what running processes do with GPU memory", "top.command"),
+        "report": _Command("show what a run reported about its memory", "show_report"),
+    },
+    "find out without a GPU": {
+        "fit": _Command("say whether a program fits a GPU, and what takes the memory", "fit.command"),
+        "check": _Command("compare the GPU memory of tests with a baseline", "check.command"),
+        "replay": _Command("play recorded programs through several allocators", "replay"),
+        "simulate": _Command("run a command on a simulated GPU", "simulate", prints=False),
+    },
 }
+_COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -65,10 +73,12 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     name = arguments[0] if arguments else ""
     if name in _COMMANDS:
         status = _carry_out(name, arguments[1:])
-    elif near := difflib.get_close_matches(name, _COMMANDS, n=1):
-        status = refuse("frugal-alloc", f"there is no command {name}; did you mean {near[0]}?")
+    elif name.startswith("-") or not arguments:
+        status = _with_whole_output("frugal-alloc", lambda: _explain(arguments))
     else:
-        status = _with_whole_output("frugal-alloc", lambda: _parser().parse_args(arguments))
+        near = nearest(name, _COMMANDS)
+        hint = f"did you mean {near}?" if near else "frugal-alloc --help lists them"
+        status = refuse("frugal-alloc", f"there is no command {name}; {hint}")
     sys.exit(status)
 
 
@@ -125,13 +135,19 @@ def _status(program: str, carry_out: Callable[[], int]) -> int:
     return interrupted.status
 
 
-def _parser() -> argparse.ArgumentParser:
-    """For what is no command: help, the version, and words that are misspelt."""
+def _explain(arguments: list[str]) -> NoReturn:
+    """What a command line without a command asks for: help, or the version."""
+    groups = [
+        "\n".join([f"{title}:", *(f"    {name:<14}{command.help}" for name, command in group.items()), ""])
+        for title, group in _GROUPS.items()
+    ]
     parser = Parser(
-        "frugal-alloc", description=_DESCRIPTION, epilog=_FIRST, formatter_class=argparse.RawDescriptionHelpFormatter
+        "frugal-alloc",
+        usage="%(prog)s COMMAND [ARGUMENT ...]",
+        description=_DESCRIPTION,
+        epilog="\n".join([*groups, _FIRST]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"frugal-alloc {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
-    for name, command in _COMMANDS.items():
-        commands.add_parser(name, help=command.help)
-    return parser
+    parser.parse_args(arguments)
+    parser.error("name a command")

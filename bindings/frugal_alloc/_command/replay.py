@@ -7,17 +7,21 @@ import dataclasses
 import functools
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from .._common.arguments import Parser, refuse
-from .._common.messages import format_columns
+from .._common.messages import format_bytes, format_columns
 from .._replay import history_files, replays
 from .._replay.history import History
 from .._replay.replays import REAL, Measurement
-from .._simulation import simulated_gpu
+from .._simulation import gpu_choice
+from . import options as shared
 from . import progress
 
 _GIB, _MIB = 1 << 30, 1 << 20
+
+# What it means, and the cell of a row.
+_Column = tuple[str, Callable[[Measurement], str]]
 
 
 def add(parser: Parser) -> None:
@@ -32,48 +36,37 @@ def add(parser: Parser) -> None:
         help="file of torch.cuda.memory._dump_snapshot, Kineto trace or list of events (plain, .xz or .gz), or the "
         "name of one that comes with the project",
     )
-    parser.add_argument(
-        "--allocator",
-        metavar="NAME,...",
-        default="frugal,native,expandable",
-        help="which to compare: frugal, native, expandable (native with expandable_segments); default all",
+    gpu = shared.add_gpu(
+        parser,
+        memory="SIZE|min",
+        more="; all of it is the allocator's (default 200GiB); min: also find the least in which the history completes",
     )
-    parser.add_argument(
-        "--capacity",
-        metavar="SIZE|min",
-        help="memory of the GPU (default 200GiB); min: also find the smallest in which the history completes",
-    )
-    parser.add_argument(
+    gpu.add_argument(
         "--device",
         choices=("simulated", "real"),
         default="simulated",
-        help="real: the first visible GPU and its driver's times; a capacity is a limit there (default simulated)",
+        help="real: the first visible GPU and its driver's times; the memory is a limit there (default simulated)",
     )
-    parser.add_argument("--json", action="store_true", help="print a list of objects instead of a table")
+    program = parser.add_argument_group("allocators")
+    shared.add_allocator(program, "all", "; the environment's settings do not count")
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print a list of objects instead of a table")
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    allocators = list(dict.fromkeys(options.allocator.split(",")))
-    for name in allocators:
-        if name not in replays.ALLOCATORS:
-            options.error(f"unknown allocator {name!r}; choose from {', '.join(replays.ALLOCATORS)}")
-    capacity = replays.DEFAULT_CAPACITY
-    if options.capacity not in (None, "min"):
-        try:
-            capacity = simulated_gpu.parse_size(options.capacity)
-        except ValueError as error:
-            options.error(f"--capacity: {error}")
+    finds_least = options.memory == "min"
+    capacity = _capacity(options.gpu, None if finds_least else options.memory)
     try:
         histories = [history_files.read(history_files.find(name)) for name in options.histories]
         replayer = replays.Replayer(options.device)
-        with progress.progress("replay", len(histories) * len(allocators)) as advance:
+        with progress.progress("replay", len(histories) * len(options.allocator)) as advance:
 
             def measure(history: History, allocator: str) -> Measurement:
-                measurement = replayer.measure(history, allocator, capacity, options.capacity == "min")
+                measurement = replayer.measure(history, allocator, capacity, finds_least)
                 advance(f"{history.name} {allocator}")
                 return measurement
 
-            pairs = itertools.product(histories, allocators)
+            pairs = itertools.product(histories, options.allocator)
             measurements = replays.run_all(replayer, [functools.partial(measure, *pair) for pair in pairs])
     except replays.ReplayError as error:
         refuse("frugal-alloc replay", error)
@@ -85,35 +78,54 @@ def carry_out(options: argparse.Namespace) -> int:
     return 0
 
 
-def _table(measurements: Sequence[Measurement]) -> list[str]:
-    unit = _GIB if max(row.peak_reserved_bytes for row in measurements) >= _GIB else _MIB
-    name, is_real = "GiB" if unit == _GIB else "MiB", measurements[0].device == REAL
-    titles = (
-        "history",
-        "allocator",
-        f"live {name}",
-        f"held {name}",
-        "in use",
-        f"min {name}",
-        "driver calls",
-        "driver ms, measured" if is_real else "driver ms, modelled",
-        *(("all calls ms",) if is_real else ()),
-        "ns per pair",
-    )
-    return format_columns([titles, *(_cells(row, unit) for row in measurements)], texts=2)
+def _capacity(gpu: str | None, memory: str | None) -> int:
+    """The bytes that an allocator has: of a GPU that is named, what its context leaves."""
+    if gpu is None and memory is None:
+        return replays.DEFAULT_CAPACITY
+    size, machine = gpu_choice.choose(argparse.Namespace(gpu=gpu, memory=memory, gpus=1), base={})
+    return size if memory is not None else size - int(machine[gpu_choice.CONTEXT])
 
 
-def _cells(row: Measurement, unit: int) -> tuple[str, ...]:
-    minimum = row.min_capacity_bytes
-    return (
-        row.history.split(".")[0],
-        row.allocator,
-        f"{row.peak_live_bytes / unit:.2f}",
-        f"{row.peak_reserved_bytes / unit:.2f}",
-        f"{row.utilisation:.1%}" if row.utilisation is not None else "out of memory",
-        "-" if minimum is None else f"{minimum / unit:.2f}",
-        str(sum(row.driver_calls.values())),
-        f"{row.driver_ns / 1e6:.1f}",
-        *((f"{(row.host_ns or 0) / 1e6:.1f}",) if row.device == REAL else ()),
-        "-" if row.ns_per_pair is None else f"{row.ns_per_pair:.0f}",
-    )
+def _table(measurements: Sequence[Measurement]) -> Iterator[str]:
+    """At most 80 columns wide. Of each history a part, since what it has allocated is the same with all allocators."""
+    is_large = max(row.peak_reserved_bytes for row in measurements) >= _GIB
+    name, unit = ("GiB", _GIB) if is_large else ("MiB", _MIB)
+    columns = _columns(unit, measurements[0].device == REAL)
+    if not any(row.min_capacity_bytes for row in measurements):
+        del columns["least"]
+    rows = [[*columns], *([cell(row) for _, cell in columns.values()] for row in measurements)]
+    titles, *lines = format_columns(rows, texts=1)
+    for history, group in itertools.groupby(zip(measurements, lines, strict=True), lambda pair: pair[0].history):
+        pairs = list(group)
+        yield f"{history.split('.')[0]}: at most {format_bytes(pairs[0][0].peak_live_bytes)} allocated; below in {name}"
+        yield from (f"  {line}" for line in (titles, *(line for _, line in pairs)))
+        yield ""
+    yield from (f"{head}: {meaning}" for head, (meaning, _) in columns.items() if meaning)
+
+
+def _columns(unit: int, is_real: bool) -> dict[str, _Column]:
+    """By their heads."""
+    columns: dict[str, _Column] = {
+        "allocator": ("", lambda row: row.allocator),
+        "reserved": ("the most at a time", lambda row: _written(row.peak_reserved_bytes, 2, unit)),
+        "used": ("the most allocated / reserved; OOM: out of memory", _used),
+        "least": ("the smallest memory that will do", lambda row: _written(row.min_capacity_bytes, 2, unit)),
+        "calls": ("of the driver", lambda row: str(sum(row.driver_calls.values()))),
+        "driver ms": ("what they take, as modelled", lambda row: _written(row.driver_ns, 1, 1e6)),
+        "ns/pair": (
+            "the allocator's own time for an allocation and its free",
+            lambda row: _written(row.ns_per_pair, 0),
+        ),
+    }
+    if is_real:
+        columns["driver ms"] = ("what they take, measured", columns["driver ms"][1])
+        columns["all ms"] = ("what all calls into the allocator take", lambda row: _written(row.host_ns, 1, 1e6))
+    return columns
+
+
+def _used(row: Measurement) -> str:
+    return "OOM" if row.utilisation is None else f"{row.utilisation:.1%}"
+
+
+def _written(figure: float | None, digits: int, unit: float = 1) -> str:
+    return "-" if figure is None else f"{figure / unit:.{digits}f}"

@@ -16,7 +16,7 @@ from .fit.verdict import Verdict
 MOST_BYTES = 512 << 20
 
 
-class ReportError(Exception):
+class ReportError(Refused):
     """The file cannot be shown; the message is one line that names it and says why."""
 
 

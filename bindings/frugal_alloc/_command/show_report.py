@@ -24,12 +24,13 @@ def add(parser: Parser) -> None:
         "step, are read, too, and what fit --json has printed."
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help="a report, or one of each rank of a run")
-    parser.add_argument("--compare", metavar="OTHER", nargs="+", help="print what changed from FILE to this run")
-    parser.add_argument("--html", metavar="OUT", help="write FILE's report as a page to this file")
-    parser.add_argument(
+    output = parser.add_argument_group("output")
+    output.add_argument("--compare", metavar="OTHER", nargs="+", help="print what changed from FILE to this run")
+    output.add_argument("--html", metavar="OUT", help="write FILE's report as a page to this file")
+    output.add_argument(
         "--memory-viz", metavar="OUT", help="write FILE's memory as a pickle for pytorch.org/memory_viz"
     )
-    parser.add_argument(
+    output.add_argument(
         "--json", action="store_true", help="print JSON: the report, joined and checked, or the changes"
     )
 
@@ -37,11 +38,8 @@ def add(parser: Parser) -> None:
 def carry_out(options: argparse.Namespace) -> int:
     if verdicts := report_files.verdicts_in(options.files[0]):
         return _of_fit(verdicts, options)
-    try:
-        document = join.join([report_files.read(path) for path in options.files])
-        other = join.join([report_files.read(path) for path in options.compare]) if options.compare else None
-    except (report_files.ReportError, join.JoinError) as error:
-        raise Refused(str(error)) from None
+    document = join.join([report_files.read(path) for path in options.files])
+    other = join.join([report_files.read(path) for path in options.compare]) if options.compare else None
     if options.html is not None:
         _write(options.html, _page(document))
     if options.memory_viz is not None:

@@ -6,7 +6,7 @@ import argparse
 import difflib
 import math
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NoReturn
 
 from .messages import on_one_line
@@ -50,8 +50,13 @@ class Parser(argparse.ArgumentParser):
         """Ends with a line that names the option, and the known one that is most like it, if one is."""
         # Without the dashes, in which all are alike.
         names = [name[2:] for name in known if name.startswith("--")]
-        near = difflib.get_close_matches(option.lstrip("-"), names, n=1)
-        self.error(f"unknown option {option}" + (f"; did you mean --{near[0]}?" if near else ""))
+        near = nearest(option.lstrip("-"), names)
+        self.error(f"unknown option {option}" + (f"; did you mean --{near}?" if near else ""))
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As argparse would, but for the words."""
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, f"there is no {value!r:.60}{did_you_mean(value, action.choices)}")
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
         words, command = self._split(sys.argv[1:] if args is None else list(args))
@@ -101,6 +106,19 @@ class Parser(argparse.ArgumentParser):
         options = self._option_string_actions
         found = options.get(name) or (None if name.startswith("--") else options.get(name[:2]))
         return found or next((action for option, action in options.items() if option.startswith(name)), None)
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The one of those known that was perhaps meant: it begins so, or is like it."""
+    known = list(known)
+    begun = [name for name in known if word and name.startswith(word)]
+    return next(iter(begun or difflib.get_close_matches(word, known, n=1)), None)
+
+
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """What is added to the sentence that there is no such word."""
+    near = nearest(word, known)
+    return f"; did you mean {near}?" if near else f"; choose from {', '.join(known)}"
 
 
 def _is_option(word: str) -> bool:

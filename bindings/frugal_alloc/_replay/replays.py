@@ -24,7 +24,6 @@ from .history import History
 
 T = TypeVar("T")
 
-ALLOCATORS = ("frugal", "native", "expandable")
 DEFAULT_CAPACITY = 200 << 30
 SIMULATED, REAL = "simulated", "real"
 

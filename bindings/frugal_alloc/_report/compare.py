@@ -25,7 +25,7 @@ _SITE_FIGURES = ("peak_bytes", "bytes")
 
 
 def compare(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """What changed, as plain data: docs/reports.md tells the keys.
+    """What changed, as plain data: docs/reference/report.md tells the keys.
 
     Lines are told apart by file, function and code, so that they are found again where others were put before them.
     """
@@ -141,7 +141,7 @@ def _verdict_lines(verdicts: dict[str, list[dict[str, Any]]]) -> list[str]:
 def _gpu_text(gpu: dict[str, Any]) -> str:
     name = f"GPU {gpu['gpu']}" if gpu["rank"] is None else f"rank {gpu['rank']}, GPU {gpu['gpu']}"
     peak, held = gpu["peak_allocated_bytes"], gpu["peak_reserved_bytes"]
-    return f"{name}: most in tensors {_change(peak)}, most held {_change(held)}"
+    return f"{name}: most allocated {_change(peak)}, most reserved {_change(held)}"
 
 
 def _change(figure: dict[str, int]) -> str:

@@ -49,7 +49,7 @@ def judge(library: Library, searches: bool = True) -> Judgement:
 
 
 def build(oom: dict[str, Any] | None = None, judged: Judgement | None = None) -> dict[str, Any]:
-    """The document of this process as it is now, the newest version of the schema (docs/reports.md).
+    """The document of this process as it is now, the newest version of the schema (docs/reference/report.md).
 
     Looks through Python's objects for what holds leaked memory, with the GIL held all the while; it keeps none of them.
 
@@ -61,9 +61,7 @@ def build(oom: dict[str, Any] | None = None, judged: Judgement | None = None) ->
     Raises:
         FrugalAllocError: frugal_alloc was never enabled.
     """
-    library = _native.loaded()
-    if library is None:
-        raise _native.FrugalAllocError("frugal_alloc is not enabled: call frugal_alloc.enable() first")
+    library = _native.required()
     tracker = current()
     frames = FrameTable()
     is_under_way = oom is not None

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._common.messages import format_count
+from .._common.messages import format_bytes, format_count
 from .._tracking import outside as memory_outside
+from . import private_pools
 
 if TYPE_CHECKING:
     from .._native import Library
@@ -26,13 +27,14 @@ def row(library: Library, gpu: int) -> dict[str, Any]:
     import torch
 
     stats = library.stats(gpu)
-    name, total, native, native_in_use, peak, held, outside = "", 0, 0, 0, stats["peak_allocated_bytes"], [], None
+    asleep = next((one for one in library.asleep() if one["gpu"] == gpu), {"tags": [], "host_bytes": 0})
+    name, total, native, native_in_use, peak, pools, outside = "", 0, 0, 0, stats["peak_allocated_bytes"], [], None
     if torch.cuda.is_initialized():
         properties = torch.cuda.get_device_properties(gpu)
         name, total = properties.name, properties.total_memory
         native, native_in_use = stats["native_reserved_bytes"], stats["native_allocated_bytes"]
         peak = max(peak, torch.cuda.max_memory_allocated(gpu), stats["allocated_bytes"] + native_in_use)
-        held = _pools(library, gpu)
+        pools = private_pools.rows(library, gpu)
         outside, _ = memory_outside.amounts(gpu, library)
     return {
         "gpu": gpu,
@@ -47,7 +49,10 @@ def row(library: Library, gpu: int) -> dict[str, Any]:
         "native_reserved_bytes": native,
         "native_allocated_bytes": native_in_use,
         "peak_in_use_bytes": peak,
-        "pools": held,
+        "pools": _kinds(pools, native_in_use, native),
+        "private_pools": pools,
+        "asleep": [{"tag": one["tag"], "bytes": one["asleep_bytes"]} for one in asleep["tags"]],
+        "asleep_host_bytes": asleep["host_bytes"],
         "outside_bytes": outside or 0,
         "driver_calls": _driver_calls(stats),
     }
@@ -70,37 +75,23 @@ def _limit_bytes(library: Library, gpu: int, total: int) -> int:
     return int(limit)
 
 
-def _pools(library: Library, gpu: int) -> list[dict[str, Any]]:
-    """One for each kind of pool that holds memory: "pool" ("graphs", "pools" or "rest") and its bytes.
-
-    A pool that graphs share through `torch.cuda.graph_pool_handle()` has a number like a MemPool's, and counts as one.
-    """
-    import torch
-
-    if not library.stats(gpu)["native_reserved_bytes"]:
-        return []
-    found: dict[str, list[int]] = {}
-    # All of the process's segments, ours too: there is no other way to learn of pools that only graphs know.
-    for segment in torch.cuda.memory_snapshot():
-        if segment["device"] == gpu and not library.owns(segment["address"]):
-            sums = found.setdefault(_kind(segment.get("segment_pool_id", (0, 0))), [0, 0])
-            sums[0] += segment["allocated_size"]
-            sums[1] += segment["total_size"]
+def _kinds(pools: list[dict[str, Any]], allocated: int, reserved: int) -> list[dict[str, Any]]:
+    """One for each kind of pool that holds memory: "pool" ("graphs", "pools" or "rest") and its bytes, of all that
+    PyTorch's own allocator has."""
+    sums = {"graphs": [0, 0], "pools": [0, 0], "rest": [allocated, reserved]}
+    for pool in pools:
+        for kind, sign in (("graphs" if pool["captured"] else "pools", 1), ("rest", -1)):
+            sums[kind][0] += sign * pool["native_allocated_bytes"]
+            sums[kind][1] += sign * pool["native_reserved_bytes"]
     return [
-        {"pool": kind, "allocated_bytes": found[kind][0], "reserved_bytes": found[kind][1]}
-        for kind in _POOL_NAMES
-        if kind in found
+        {"pool": kind, "allocated_bytes": max(0, in_use), "reserved_bytes": held}
+        for kind, (in_use, held) in sums.items()
+        if held > 0
     ]
 
 
-def _kind(pool: tuple[int, int]) -> str:
-    """A graph's own pool is numbered in the first place, what the program has made in the second."""
-    of_graph, of_program = pool
-    return "graphs" if of_graph else "pools" if of_program else "rest"
-
-
 def _driver_calls(stats: dict[str, int]) -> list[dict[str, Any]]:
-    """Of each kind of call that was made, by the figures of :func:`frugal_alloc.stats`."""
+    """Of each kind of call that was made, by the figures of :func:`frugal_alloc.memory_stats`."""
     kinds = [name[len(_DRIVER) : -len(_CALLS)] for name in stats if name.startswith(_DRIVER) and name.endswith(_CALLS)]
     return [
         {
@@ -133,6 +124,16 @@ def pool_parts(row: dict[str, Any]) -> list[tuple[str, int]]:
     """What of the memory in use is PyTorch's own allocator's: where, and how much."""
     held = [(_POOL_NAMES[pool["pool"]], pool["allocated_bytes"]) for pool in row.get("pools") or []]
     return [(where, size) for where, size in held if size]
+
+
+def asleep_sentence(row: dict[str, Any]) -> str:
+    """How much of what is allocated sleeps, by tag, and the host memory for it; "" if nothing does."""
+    tags = sorted(row.get("asleep") or [], key=lambda one: -one["bytes"])
+    if not tags:
+        return ""
+    by_tag = ", ".join(f"{one['tag'] or 'no tag'} {format_bytes(one['bytes'])}" for one in tags)
+    total, host = sum(one["bytes"] for one in tags), row["asleep_host_bytes"]
+    return f"{format_bytes(total)} of it asleep ({by_tag}), with {format_bytes(host)} of host memory"
 
 
 def driver_sentence(calls: list[dict[str, Any]]) -> str:

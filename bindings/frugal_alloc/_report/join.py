@@ -11,6 +11,7 @@ import zlib
 from typing import Any
 
 from .. import _interruptions
+from .._common.messages import Refused
 from . import schema
 from .headline import ends_the_run
 
@@ -21,7 +22,7 @@ _KEY = "frugal_alloc/report/"
 _MOST_PACKED_BYTES = 4 << 20
 
 
-class JoinError(ValueError):
+class JoinError(Refused):
     """The documents are not those of one run; the message says in one line why."""
 
 

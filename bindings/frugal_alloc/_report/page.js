@@ -99,7 +99,7 @@
       cursor.hidden = false;
       cursor.style.left = 100 * at / (points.length - 1) + "%";
       reading.textContent = `step ${step.toLocaleString("en")}, epoch ${epoch}${phase ? ", " + phase : ""}: ` +
-        `${bytes(allocated)} in tensors, at most ${bytes(peak)}, ${bytes(reserved)} held`;
+        `${bytes(allocated)} allocated, at most ${bytes(peak)}, ${bytes(reserved)} reserved`;
       plot.setAttribute("aria-valuenow", at + 1);
       plot.setAttribute("aria-valuetext", reading.textContent);
     };

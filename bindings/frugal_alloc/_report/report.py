@@ -25,7 +25,7 @@ class Report:
     value of a notebook's cell it is shown as the page.
 
     Attributes:
-        document: The whole report as plain data (docs/reports.md).
+        document: The whole report as plain data (docs/reference/report.md).
         verdicts: What is accused, the surest and largest first, and last what is not material: kind, file, line, bytes,
             bytes_per_epoch, confidence, material, advice and more, as keys and as attributes.
     """

@@ -1,7 +1,7 @@
 """The shape of a report document: what a reader may rely on, checked and brought into form in one place.
 
-docs/reports.md describes the document for people. Keys that are not known are left as they are: a newer minor revision
-may add some.
+docs/reference/report.md describes the document for people. Keys that are not known are left as they are: a newer minor
+revision may add some.
 """
 
 from __future__ import annotations
@@ -116,11 +116,31 @@ class _Pool:
 
 
 @dataclass(frozen=True)
+class _PrivatePool:
+    file: _Line | None = None
+    line: int | None = None
+    captured: bool = False
+    released: bool = False
+    reserved_bytes: _Size = 0
+    allocated_bytes: _Size = 0
+    native_reserved_bytes: _Size = 0
+    native_allocated_bytes: _Size = 0
+    idle_bytes: _Size = 0
+
+
+@dataclass(frozen=True)
+class _Asleep:
+    tag: _Line = ""
+    bytes: _Size = 0
+
+
+@dataclass(frozen=True)
 class _Gpu:
     gpu: _Count
     name: _Line = ""
     driver_calls: tuple[_DriverCall, ...] = ()
     pools: tuple[_Pool, ...] = ()
+    private_pools: tuple[_PrivatePool, ...] = ()
     total_bytes: _Size = 0
     limit_bytes: _Size = 0
     allocated_bytes: _Size = 0
@@ -131,6 +151,8 @@ class _Gpu:
     native_reserved_bytes: _Size = 0
     native_allocated_bytes: _Size = 0
     peak_in_use_bytes: _Size = 0
+    asleep: tuple[_Asleep, ...] = ()
+    asleep_host_bytes: _Size = 0
     # What another program holds is a difference, which can come to be less than nothing.
     outside_bytes: int = 0
 
@@ -261,6 +283,7 @@ class _OutOfMemory:
     host: _Line = ""
     host_own_bytes: _Size = 0
     allocated_bytes: _Size = 0
+    asleep_bytes: _Size = 0
     awaiting_bytes: _Size = 0
     reserved_bytes: _Size = 0
     native_reserved_bytes: _Size = 0

@@ -9,7 +9,7 @@ from typing import Any
 from .._common.messages import format_bytes, format_count, share_text
 from .._program import code_lines
 from .._tracking.materiality import Cause, material_and_small
-from . import gpus
+from . import gpus, private_pools
 from .headline import ends_the_run, has_several_gpus, held, recovery, small_count, small_sentence, time_left, unwatched
 
 WIDTH = 100
@@ -199,12 +199,17 @@ def _gpu(document: dict[str, Any], row: dict[str, Any]) -> list[str]:
     # What a training printed of its memory does not say how much there is.
     available = row["limit_bytes"] or row["total_bytes"]
     text = (
-        f"{rank}GPU {row['gpu']}{name}: {format_bytes(gpus.in_use(row))} in use, at most "
+        f"{rank}GPU {row['gpu']}{name}: {format_bytes(gpus.in_use(row))} allocated, at most "
         f"{format_bytes(gpus.peak(row))}{f', of {format_bytes(available)}' if available else ''}"
     )
     lines = [text[:WIDTH]]
     if parts := gpus.pool_parts(row):
         lines.append("  of it " + ", ".join(f"{format_bytes(size)} {where}" for where, size in parts))
+    lines += _wrapped(gpus.asleep_sentence(row), "  ")
+    table = private_pools.table(
+        row.get("private_pools") or [], lambda pool: _place(pool["file"], pool["line"]) if pool["file"] else ""
+    )
+    lines += [part for line in table for part in _wrapped(line, rest=" " * 15)]
     segments = [segment for segment in document["segments"] if segment["gpu"] == row["gpu"]]
     # Free memory of which only small tensors can have a part, if it is worth a line.
     unusable = sum(segment.get("unusable_bytes") or 0 for segment in segments)

@@ -6,21 +6,15 @@ import argparse
 import os
 from collections.abc import Mapping
 
+from .._common.messages import Refused
 from . import gpu_models, simulated_gpu
 from .modelled_machine import variable
 
 CONTEXT = variable("context")
 
 
-class ChoiceError(Exception):
+class ChoiceError(Refused):
     """No GPU is asked for, or one that cannot be; the message is one line that says what to do."""
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--gpu", metavar="NAME", help='model of each GPU: "RTX 4090", A100-80GB, H100, ...; its memory follows from it'
-    )
-    parser.add_argument("--memory", metavar="SIZE", help="memory of each GPU: 16GiB, 512MiB, or bytes")
 
 
 def choose(options: argparse.Namespace, base: Mapping[str, str] = os.environ) -> tuple[int, dict[str, str]]:

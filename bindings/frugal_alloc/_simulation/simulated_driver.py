@@ -10,29 +10,31 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from .._common.messages import Refused
 from .modelled_machine import ModelledMachine, said
 
 SHARED_MEMORY = Path("/dev/shm")
 
 
-class DriverOptionError(Exception):
+class DriverOptionError(Refused):
     """An option cannot be had; the message is one line that says what to do."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    group = parser.add_argument_group("driver")
+    group.add_argument(
         "--node",
         metavar="NAME",
         help="share GPUs, the driver's tables and its lock with the other programs of that name that run now",
     )
-    parser.add_argument(
+    group.add_argument(
         "--driver-costs", metavar="FILE", help="what calls of the driver take, in the place of the built-in table"
     )
-    parser.add_argument("--driver-time", action="store_true", help="calls of the driver take their time")
-    parser.add_argument(
+    group.add_argument("--driver-time", action="store_true", help="calls of the driver take their time")
+    group.add_argument(
         "--unified", action="store_true", help="the GPU's memory is the host's, as a DGX Spark's or a Jetson's is"
     )
-    parser.add_argument(
+    group.add_argument(
         "--full", action="store_true", help="the driver takes memory for modules, page tables and streams as they come"
     )
 

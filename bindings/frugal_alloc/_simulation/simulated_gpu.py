@@ -68,12 +68,17 @@ class SizeError(argparse.ArgumentTypeError, ValueError):
 def parse_size(text: str) -> int:
     """Bytes from "16GiB", "16G", "512MiB", "1.5GiB" or plain "1073741824"; units are powers of 1024.
 
+    "16GB" is refused: a GB is 10^9 bytes to some, and 2^30 to others.
+
     Raises:
         SizeError: the text is not a size above zero.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?\s*", text, re.IGNORECASE | re.ASCII)
     # Twenty digits are more than any size has, and a float holds them.
     size = int(float(match[1]) * UNITS[match[2].lower()]) if match and len(match[1]) <= 20 else 0
+    if match and match[2] and (match[3] or "").lower() == "b":
+        meant = f"{match[1]}{match[2].upper()}iB"
+        raise SizeError(f"{text!r:.60} has two meanings, powers of 1000 and of 1024; write {meant} for those of 1024")
     if not 0 < size < 1 << 47:
         raise SizeError(f"{text!r:.60} is not an amount of memory; write it like 16GiB, 512MiB or 1073741824")
     return size

@@ -98,6 +98,8 @@ class BaselineError(Refused):
 class Setting:
     """What figures depend on beside the program."""
 
+    #: The name of a model, which says more than its memory; None: it has that memory, and no name.
+    gpu: str | None = dataclasses.field(default=None, kw_only=True)
     memory: int
     gpus: int
     values: str
@@ -117,7 +119,7 @@ class Baseline(Setting):
 
     @property
     def setting(self) -> Setting:
-        return Setting(self.memory, self.gpus, self.values, self.allocator)
+        return Setting(self.memory, self.gpus, self.values, self.allocator, gpu=self.gpu)
 
 
 def read(path: str) -> Baseline:
@@ -169,7 +171,7 @@ def write(path: str, baseline: Baseline) -> None:
 
 def to_text(baseline: Baseline) -> str:
     head = {_KEY: VERSION, **dataclasses.asdict(baseline.setting), "torch": baseline.torch}
-    lines = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in head.items()]
+    lines = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in head.items() if value is not None]
     inside = ",\n".join(_record(name, record.to_values()) for name, record in sorted(baseline.records.items()))
     return "\n".join(["{", *lines, ' "records": {', *([inside] if inside else []), " }", "}", ""])
 

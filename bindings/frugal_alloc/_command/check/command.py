@@ -9,11 +9,13 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ..._common.arguments import INTERRUPTED, Interrupted, Parser
 from ..._common.messages import Refused, format_count, on_one_line
-from ..._simulation import simulated_gpu
+from ..._simulation import gpu_choice, gpu_models, simulated_gpu
+from .. import options as shared
 from . import baseline, comparison, runs
 from .baseline import Baseline, BaselineError, Figures, Setting
 from .comparison import Allowance
@@ -24,45 +26,37 @@ REGRESSION, NOTHING_COMPARED = 1, 2
 
 
 def add(parser: Parser) -> None:
-    parser.usage = (
-        "%(prog)s --baseline FILE [--update [--runs N]] [--allow BYTES|PERCENT] [--memory SIZE] [--gpus N] "
-        "[--values none|cpu] [--allocator native|expandable|frugal] [--json] -- COMMAND [ARGUMENT ...]"
-    )
+    parser.usage = "%(prog)s --baseline FILE [OPTION ...] -- COMMAND [ARGUMENT ...]"
     parser.description = (
         "Runs tests by pytest, or any command, on a simulated GPU, and compares what each test, or each process, takes "
         "of its memory with a baseline. Exit status 1 if one takes more, 2 if nothing could be compared, else the "
         "command's."
     )
-    parser.add_argument("--baseline", metavar="FILE", required=True, help="the file to compare with")
-    parser.add_argument("--update", action="store_true", help="write what was measured to that file instead")
-    parser.add_argument(
+    compared = parser.add_argument_group("baseline")
+    compared.add_argument("--baseline", metavar="FILE", required=True, help="the file to compare with")
+    compared.add_argument("--update", action="store_true", help="write what was measured to that file instead")
+    compared.add_argument(
         "--runs",
         metavar="N",
-        type=_number(1, 100),
+        type=shared.number(1, 100),
         default=1,
         help="run the command so often; figures that differ between the runs are not compared (default 1)",
     )
-    parser.add_argument(
+    compared.add_argument(
         "--allow",
         metavar="BYTES|PERCENT",
         type=_allowance,
         default=comparison.NOISE,
         help="how much more is no regression: 1MiB, 2%%; 0: nothing is (default 0.1%%, 512 bytes at least)",
     )
-    parser.add_argument(
-        "--memory", metavar="SIZE", type=simulated_gpu.parse_size, help="memory of each GPU (default 16GiB)"
-    )
-    parser.add_argument("--gpus", metavar="N", type=_number(1, simulated_gpu.MOST_GPUS), help="number (default 1)")
-    parser.add_argument(
-        "--values",
-        choices=("none", "cpu"),
-        help="cpu (default): operators compute their values on the CPU, as tests want it; none: quicker, and closer to "
-        "what a GPU's own kernels take",
-    )
-    parser.add_argument(
-        "--allocator", choices=runs.ALLOCATORS, help="native (default): PyTorch's; expandable: with expandable segments"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON; the command's output goes to standard error")
+    shared.add_gpus(shared.add_gpu(parser, more=" (default 16GiB)"))
+    program = parser.add_argument_group("tests, or program")
+    shared.add_allocator(program, "native", ", as the environment or the program sets it; a baseline is of one")
+    shared.add_values(program, "cpu")
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print JSON; the command's output goes to standard error")
+    # What is not given is as the baseline has it.
+    parser.set_defaults(gpus=None, values=None, allocator=None)
     parser.add_command()
 
 
@@ -77,15 +71,6 @@ def _allowance(text: str) -> Allowance:
         raise argparse.ArgumentTypeError(f"{text!r:.60} is neither bytes, like 1MiB, nor a share, like 2%") from None
 
 
-def _number(least: int, most: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or len(text) > 9 or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{text!r:.60} is no number from {least} to {most}")
-        return int(text)
-
-    return parse
-
-
 def carry_out(options: argparse.Namespace) -> int:
     """The status to end with: 1 after a regression, else the command's.
 
@@ -93,8 +78,10 @@ def carry_out(options: argparse.Namespace) -> int:
         Refused: nothing can be compared, or the command cannot be run so.
         Interrupted: before anything was compared or written.
     """
+    shared.check_words(options)
+    asked = _asked(options)
     known = _known(options)
-    setting = _setting(options, known)
+    setting = _setting(asked, options, known)
     root = os.path.dirname(os.path.abspath(options.baseline))
     try:
         measured = [runs.run(options.command, setting, root, options.json) for _ in range(options.runs)]
@@ -135,20 +122,33 @@ def _known(options: argparse.Namespace) -> Baseline | None:
         return None
 
 
-def _setting(options: argparse.Namespace, known: Baseline | None) -> Setting:
+def _setting(asked: Mapping[str, Any], options: argparse.Namespace, known: Baseline | None) -> Setting:
     """What is asked for, and the rest as the baseline has it."""
-    names = [field.name for field in dataclasses.fields(Setting)]
-    asked = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if known is None or options.update:
         return dataclasses.replace(known.setting if known is not None else DEFAULT, **asked)
     for name, value in asked.items():
         was = getattr(known, name)
         if was != value:
+            made = f"without --{name}" if was is None else f"with --{name} {was}"
             raise Refused(
-                f"{options.baseline} was made with --{name} {was}, and is no measure for {value}: "
+                f"{options.baseline} was made {made}, and is no measure for {value}: "
                 f"leave --{name} out, or make another baseline with --update"
             )
     return known.setting
+
+
+def _asked(options: argparse.Namespace) -> dict[str, Any]:
+    """What the options say of a Setting. A GPU's name says its memory, too."""
+    asked = {name: value for name in ("gpus", "values") if (value := getattr(options, name)) is not None}
+    if options.allocator is not None:
+        if len(options.allocator) > 1:
+            options.error("--allocator: a baseline is of one allocator; name one")
+        asked["allocator"] = options.allocator[0]
+    if options.gpu is not None or options.memory is not None:
+        memory, _ = gpu_choice.choose(argparse.Namespace(**{**vars(options), "gpus": options.gpus or 1}))
+        name = {"gpu": gpu_models.find(options.gpu).name} if options.gpu is not None else {}
+        asked = {**name, "memory": memory, **asked}
+    return asked
 
 
 def _steady(measured: Sequence[Run]) -> Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
 import signal
@@ -11,10 +12,9 @@ from typing import NamedTuple
 
 from ..._common import shapes
 from ..._common.arguments import Interrupted
-from ..._simulation import followed, simulated_gpu
+from ..._simulation import followed, gpu_choice, simulated_gpu
 from .baseline import PROCESS, TEST, Figures, Setting, WrittenFigures
 
-ALLOCATORS = ("native", "expandable", "frugal")
 _PLUGIN = "frugal_alloc_check_plugin"
 
 
@@ -68,6 +68,8 @@ def _environment(setting: Setting, root: str, folder: str) -> dict[str, str]:
     # The order of sets would differ from run to run, and with it that of allocations.
     base.setdefault("PYTHONHASHSEED", "0")
     base["PYTEST_PLUGINS"] = ",".join(filter(None, [base.get("PYTEST_PLUGINS", ""), _PLUGIN]))
+    if setting.gpu is not None:
+        base |= gpu_choice.choose(argparse.Namespace(gpu=setting.gpu, memory=None, gpus=setting.gpus), base)[1]
     base = followed.put(base, "_command.check.recorder", folder, setting.allocator, root=os.path.realpath(root))
     return simulated_gpu.environment(setting.memory, setting.gpus, setting.values, base=base)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -64,23 +65,27 @@ def _show_leak() -> None:
 
 def _show_pieces() -> None:
     _print_title(f"3. Tensors of many sizes, some of which stay, on {format_bytes(FOR_PIECES)}: pieces.py")
-    rows = [("allocator", "ended", "most in tensors", "most held")]
+    rows = [("allocator", "ended", "most allocated", "most reserved")]
     for name, variables in ALLOCATORS.items():
         allocator = "ours" if name == "frugal_alloc" else "pytorch"
         done = _run("pieces.py", allocator, memory=FOR_PIECES, **variables)
-        end, in_tensors, held = done.stdout.strip().rsplit(" ", 2)
-        rows.append((name, end, format_bytes(int(in_tensors)), format_bytes(int(held))))
+        end, *most = done.stdout.strip().rsplit(" ", 2)
+        rows.append((name, end, *(format_bytes(int(size)) for size in most)))
     print(*(f"  {line}" for line in format_columns(rows, 2)), sep="\n")
 
 
 def _run(program: str, *arguments: str, memory: int, **variables: str) -> subprocess.CompletedProcess[str]:
-    """One of the programs, with the usual settings, in a folder of its own, which goes with what it leaves there."""
+    """One of the programs, with the usual settings, in a folder of its own, which goes with what it leaves there.
+
+    It is a copy that runs: among installed packages its lines would be a library's.
+    """
     ours = ("FRUGAL_", "PYTORCH_")
     base = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     base["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGES), base.get("PYTHONPATH")]))
     environment = simulated_gpu.environment(memory, base=base | variables)
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, PROGRAMS / program, *arguments]
+        (copies := Path(folder, PROGRAMS.name)).mkdir()
+        command = [sys.executable, shutil.copy(PROGRAMS / program, copies), *arguments]
         return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
 
 

@@ -87,7 +87,7 @@ def _worst(report: StepReport, times: CallTimes) -> None:
 
 
 def _without_export(gpu: Gpu, report: StepReport, budget: int) -> None:
-    """R11: whether handles that others could open cost more."""
+    """Whether handles that others could open cost more."""
     if problem := gpu.export.problem:
         report.skip("memory that others can open", f"the driver says that it can, and it fails: {problem}")
     medians = {}
@@ -124,7 +124,7 @@ def _unmap_at_once(gpu: Gpu, report: StepReport) -> None:
 
 
 def _behind_work(gpu: Gpu, report: StepReport, module: kernels.Module) -> None:
-    """R3: each kind of call while a kernel runs that has nothing to do with its memory. One call of each round alone:
+    """Each kind of call while a kernel runs that has nothing to do with its memory. One call of each round alone:
     what waits for the kernel leaves an idle GPU to the calls after it."""
     spin = module.kernel("spin", 1, 1, c_uint64(_SPIN_NANOSECONDS))
     with gpu.stream() as stream, gpu.reserved(PAGE) as page:

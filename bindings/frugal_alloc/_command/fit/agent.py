@@ -11,7 +11,7 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ... import _native
@@ -302,7 +302,7 @@ class Labels:
     def _label(self, tensors: Iterable[Any], component: str) -> None:
         with live_tensors.without_torch_functions():
             for tensor in tensors:
-                for part in _plain_parts(tensor):
+                for part in live_tensors.plain_parts(tensor):
                     address = live_tensors.address_of(part)
                     if address:
                         self._library.journal_label(address, component)
@@ -317,16 +317,3 @@ def _is_half(parameter: Any) -> bool:
     import torch
 
     return getattr(parameter, "dtype", None) in (torch.bfloat16, torch.float16)
-
-
-def _plain_parts(tensor: Any) -> Iterator[Any]:
-    """The tensor, or those that one of a subclass is made of: a DTensor's local one, a quantized one's scales."""
-    if not live_tensors.is_tensor(tensor):
-        return
-    flatten = getattr(type(tensor), "__tensor_flatten__", None)
-    if flatten is None or live_tensors.is_plain(tensor):
-        yield tensor
-        return
-    names, _ = flatten(tensor)
-    for name in names:
-        yield from _plain_parts(getattr(tensor, name))

@@ -15,67 +15,53 @@ from ..._common.arguments import Parser
 from ..._common.messages import format_bytes
 from ..._simulation import followed, gpu_choice, gpu_models, simulated_gpu
 from ..._simulation.simulated_gpu import Output
+from .. import options as shared
 from .. import progress
 from . import fitting, search, text, wording
 from .fitting import Setup
 from .verdict import Gpu, Verdict, to_json
 
 FITS, DOES_NOT_FIT = 0, 1
-ALLOCATORS = ("native", "expandable", "frugal")
 # Enough to see whether memory grows.
 _DEFAULT_STEPS = 8
 # More than the largest GPU of the table has.
 _MOST_GIB = 512
-_BARE_NUMBER = r"[\d.]+"
 
 
 def add(parser: Parser) -> None:
-    parser.usage = (
-        "%(prog)s [--gpu NAME | --memory SIZE] [--gpus N] [--steps N] [--allocator native|expandable|frugal|all] "
-        "[--longest] [--values none|cpu] [--find-batch ARG=8..256 | --find-gpu] [--strict] [--json] [--html FILE] "
-        "-- COMMAND [ARGUMENT ...]"
-    )
+    parser.usage = "%(prog)s --gpu NAME [OPTION ...] -- COMMAND [ARGUMENT ...]"
     parser.description = (
         "Runs some steps of a program on a simulated GPU and says whether it fits, what takes the memory, and what to "
         "change first. Exit status 0: it fits; 1: it does not, or grows until it does not; the program's own, if it "
         "fails by itself."
     )
-    gpu_choice.add_options(parser)
-    parser.add_argument("--gpus", metavar="N", type=int, default=1, help="number of GPUs (default 1)")
-    parser.add_argument(
+    gpu = shared.add_gpu(parser)
+    shared.add_gpus(gpu)
+    gpu.add_argument("--find-gpu", action="store_true", help="instead: find the smallest GPU on sale that it fits")
+    program = parser.add_argument_group("program")
+    program.add_argument(
         "--steps",
         metavar="N",
         type=int,
         help="end the program after so many steps of its optimizer, or calls of its model where it has none (default "
         f"{_DEFAULT_STEPS} steps; 0: let it run to its end)",
     )
-    parser.add_argument(
-        "--allocator",
-        choices=(*ALLOCATORS, "all"),
-        default="native",
-        help="native (default): PyTorch's, as the environment sets it; expandable: with expandable segments; all: one "
-        "after the other",
-    )
-    parser.add_argument(
+    shared.add_allocator(program, "native", ", as the environment or the program sets it")
+    shared.add_values(program, "none")
+    program.add_argument(
         "--longest", action="store_true", help="DataLoaders give the longest batches of an epoch first, not in turn"
     )
-    parser.add_argument(
-        "--values",
-        choices=("none", "cpu"),
-        default="none",
-        help="cpu: compute all values, as shapes may depend on them",
-    )
-    parser.add_argument(
+    program.add_argument(
         "--find-batch",
         metavar="ARG=8..256",
         nargs="?",
         const="",
         help="find the largest value of this argument that fits",
     )
-    parser.add_argument("--find-gpu", action="store_true", help="find the smallest GPU on sale that it fits")
-    parser.add_argument("--strict", action="store_true", help="what is not simulated ends the program")
-    parser.add_argument("--json", action="store_true", help="print JSON; the program's output goes to standard error")
-    parser.add_argument("--html", metavar="FILE", help="write a page with pictures")
+    program.add_argument("--strict", action="store_true", help="what is not simulated ends the program")
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print JSON; the program's output goes to standard error")
+    output.add_argument("--html", metavar="FILE", help="write a page with pictures")
     # The argument of the program that is looked for: --batch-size=8..256.
     parser.takes_dashes = ("--find-batch",)
     parser.add_command()
@@ -90,12 +76,9 @@ def carry_out(options: argparse.Namespace) -> int:
         NotFollowed: nothing can be said of it.
         OSError: the page cannot be written.
     """
-    try:
-        _check(options)
-        _check_words(options)
-        verdicts = _judge(options.command, options)
-    except (gpu_choice.ChoiceError, search.SearchError) as error:
-        options.error(str(error))
+    _check(options)
+    shared.check_words(options)
+    verdicts = _judge(options.command, options)
     _tell(verdicts, options)
     return _status(verdicts)
 
@@ -106,12 +89,10 @@ def _check(options: argparse.Namespace) -> None:
         options.error("--find-gpu looks for the GPU itself; leave --gpu and --memory out")
     if not given:
         options.error('say on which GPU: --gpu "RTX 4090", --memory 24GiB, or --find-gpu')
-    if options.find_batch is not None and (options.find_gpu or options.allocator == "all"):
+    if options.find_batch is not None and (options.find_gpu or len(options.allocator) > 1):
         options.error("--find-batch goes with one GPU and one allocator")
-    if options.find_gpu and options.allocator == "all":
+    if options.find_gpu and len(options.allocator) > 1:
         options.error("--find-gpu goes with one allocator")
-    if not 1 <= options.gpus <= simulated_gpu.MOST_GPUS:
-        options.error(f"--gpus {options.gpus} is not possible; ask for 1 to {simulated_gpu.MOST_GPUS}")
     settings = next(filter(None, map(os.environ.get, followed.SETTINGS)), "")
     if "cudaMallocAsync" in settings:
         options.error(
@@ -121,32 +102,10 @@ def _check(options: argparse.Namespace) -> None:
         options.error(f"--steps {options.steps} is not possible; give a number from 1 on, or 0 for all")
 
 
-def _check_words(options: argparse.Namespace) -> None:
-    """What has fallen into two words: the second is the first of the command, before ``--``."""
-    second = options.command[0] if options.command else ""
-    is_bare = re.fullmatch(_BARE_NUMBER, options.memory or "") is not None
-    if is_bare and re.fullmatch(r"[kmgt](i?b)?", second, re.IGNORECASE):
-        options.error(
-            f"--memory {options.memory} {second} is two words; write it without the space: "
-            f"--memory {options.memory}{second}"
-        )
-    name = f"{options.gpu} {second}"
-    if options.gpu and second and _is_gpu(name) and not _is_gpu(options.gpu):
-        options.error(f'--gpu {name} is two words; write it in quotes: --gpu "{name}"')
-
-
-def _is_gpu(name: str) -> bool:
-    try:
-        gpu_models.find(name)
-    except gpu_models.UnknownGpu:
-        return False
-    return True
-
-
 def _check_memory(options: argparse.Namespace, gpu: Gpu) -> None:
     """A size without a unit is in bytes, and hardly ever meant to be."""
     text = options.memory
-    if gpu.memory_bytes > gpu.context_bytes or not re.fullmatch(_BARE_NUMBER, text or ""):
+    if gpu.memory_bytes > gpu.context_bytes or not re.fullmatch(shared.BARE_NUMBER, text or ""):
         return
     number = float(text)
     units = (unit for unit, most in (("GiB", _MOST_GIB), ("MiB", _MOST_GIB << 10)) if number <= most)
@@ -180,10 +139,9 @@ def _judge(command: Sequence[str], options: argparse.Namespace) -> list[Verdict]
         verdict, _ = search.largest(argument, lambda value: fit(setup, argument.put(command, value)))
         return [verdict]
     verdicts = [fit(setup, command, finds_need=True)]
-    if options.allocator == "all":
-        # The program's own may be another than the first.
-        others = [name for name in ALLOCATORS[1:] if name != verdicts[0].allocator]
-        verdicts += [fit(dataclasses.replace(setup, allocator=name), command, finds_need=True) for name in others]
+    # The program's own may be another than the first.
+    others = [name for name in options.allocator[1:] if name != verdicts[0].allocator]
+    verdicts += [fit(dataclasses.replace(setup, allocator=name), command, finds_need=True) for name in others]
     return verdicts
 
 
@@ -219,7 +177,7 @@ def _setup(options: argparse.Namespace, name: str | None) -> Setup:
         gpu=gpu,
         gpus=options.gpus,
         machine=machine | {"FRUGAL_SIM_WORKSPACES": "modelled"},
-        allocator=ALLOCATORS[0] if options.allocator == "all" else options.allocator,
+        allocator=options.allocator[0],
         values=options.values,
         steps=steps,
         calls=options.steps or None,

@@ -39,7 +39,7 @@ _NO_REPORTS = "report_dir:off"
 _KEPT = 1 << 20
 # Of the smallest GPU, as a part of the most that is live; and more than any GPU has.
 _TOLERANCE, _PLENTY = 0.002, 1 << 41
-# Of the peak: what is less is not worth a sentence.
+# Of the peak, or of a step's inputs: what is less is not worth a sentence.
 _LEAST_PART = 0.01
 
 Advance = Callable[[int], None]
@@ -217,7 +217,7 @@ def _not_seen(done: Run, worst: RankPeaks | None, setup: Setup) -> tuple[str, ..
 
 def _largest_so_far(done: Run, worst: RankPeaks | None) -> Inputs | None:
     given = worst.inputs if worst is not None else None
-    if given is None or given.most_bytes == given.least_bytes or done.ended != STEPS:
+    if given is None or done.ended != STEPS or given.most_bytes - given.least_bytes < _LEAST_PART * given.most_bytes:
         return None
     return None if any(record.reordered for record in done.records) else given
 
@@ -232,7 +232,13 @@ def _not_modelled(done: Run, worst: RankPeaks | None, setup: Setup) -> tuple[str
         sentences.append(
             f"workspaces of single routines (up to {size}): their sizes are a model that nobody has measured"
         )
-    of_libraries = worst.peak.components.get(CONTEXT, 0) - setup.gpu.context_bytes
+    managed = max((size for record in done.records for size in record.managed.values()), default=0)
+    if managed:
+        sentences.append(
+            f"managed memory ({format_bytes(managed)}, in the context), which bitsandbytes' paged optimizers have: all "
+            "of it counts, though CUDA moves it to the host where the GPU is full"
+        )
+    of_libraries = worst.peak.components.get(CONTEXT, 0) - setup.gpu.context_bytes - managed
     if of_libraries > 0:
         size = format_bytes(of_libraries)
         sentences.append(f"NCCL's buffers ({size}, in the context): their sizes are a model that nobody has measured")

@@ -79,8 +79,9 @@ def inputs(recording: Recording) -> Inputs | None:
     sizes: collections.Counter[int] = collections.Counter()
     for block in recording.allocations:
         step = recording.stretches[block.phase].step
+        is_given = block.component == verdict.INPUTS and recording.reaches_model(block)
         # What stays is data that is kept on the GPU.
-        if block.component == verdict.INPUTS and step <= last and (block.died != NEVER or step == last):
+        if is_given and step <= last and (block.died != NEVER or step == last):
             sizes[step] += block.bytes
     if not sizes:
         return None

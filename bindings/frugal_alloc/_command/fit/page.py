@@ -102,6 +102,7 @@ def _drawn(verdict: Verdict, name: str, rank: RankPeaks) -> dict[str, Any]:
         "title": f", {name}" if len(verdict.ranks) > 1 else "",
         "rank": rank,
         "components": wording.components(rank),
+        "rows": wording.phase_rows(rank),
         # Of the bars: the bytes that are as long as the page is wide, and where the GPU's memory is on them, if it is.
         "whole": whole,
         "limit_percent": 100 * limit / whole if 0 < limit <= whole else None,

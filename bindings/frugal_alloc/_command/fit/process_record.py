@@ -40,20 +40,29 @@ _MODULES = os.path.join("torch", "nn", "modules", "")
 _CHECKPOINT_FILE = os.path.join("torch", "utils", "checkpoint.py")
 _LOSS_FILE, _FUNCTIONAL_FILE = os.path.join(_MODULES, "loss.py"), os.path.join("torch", "nn", "functional.py")
 _LOSSES = ("_loss", "cross_entropy", "_with_logits", "kl_div")  # how their names end
-# Whose own memory is for other ranks; DTensor, say, carries out the model's operators.
+# Whose own memory is for other ranks, by the beginning of file and function; DTensor, say, carries out the model's
+# operators, and most functions of DeepSpeed's stages make shards of the optimizer's.
 _DISTRIBUTED = tuple(
-    os.path.join("torch", *parts)
+    os.path.join(*parts)
     for parts in (
-        ("distributed", "fsdp", ""),
-        ("distributed", "_composable", ""),
-        ("distributed", "_functional_collectives.py"),
-        ("distributed", "distributed_c10d.py"),
-        ("distributed", "utils.py"),
-        ("nn", "parallel", "distributed.py"),
+        ("torch", "distributed", "fsdp", ""),
+        ("torch", "distributed", "_composable", ""),
+        ("torch", "distributed", "_functional_collectives.py"),
+        ("torch", "distributed", "distributed_c10d.py"),
+        ("torch", "distributed", "utils.py"),
+        ("torch", "nn", "parallel", "distributed.py"),
+        ("deepspeed", "comm", ""),
+        ("deepspeed", "runtime", "zero", "partition"),
+        ("deepspeed", "runtime", "zero", "stage_1_and_2.py:setup_buckets"),
+        ("deepspeed", "runtime", "zero", "stage_1_and_2.py:reduce_gradients"),
+        ("deepspeed", "runtime", "zero", "stage3.py:_setup_for_real_optimizer"),
     )
 )
 # Between an operator and who calls it.
-_PASSING_ON = tuple(os.path.join("torch", name) for name in ("_ops.py", os.path.join("utils", "_contextlib.py")))
+_PASSING_ON = tuple(
+    os.path.join(*parts)
+    for parts in (("torch", "_ops.py"), ("torch", "utils", "_contextlib.py"), ("deepspeed", "utils", "nvtx.py"))
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +93,7 @@ class ProcessRecord:
     places: Mapping[int, Place]  # by the number of a site
     # By GPU: the most bytes that were requested at a time, and reserved, as PyTorch counts them.
     counted: Mapping[int, tuple[int, int]]
+    managed: Mapping[int, int]  # by GPU: bytes of managed memory (cudaMallocManaged)
     guesses: tuple[str, ...]
     not_simulated: tuple[str, ...]
     journal: str  # its file
@@ -112,6 +122,7 @@ def of_this_process(folder: str, library: _native.Library | HistoryJournal, **kn
         "texts": library.journal_texts(),
         "places": {number: dataclasses.asdict(place) for number, place in _places(library).items()},
         "counted": _counted(),
+        "managed": _managed(),
         **_allocator(library),
         "guesses": _guesses(),
         "not_simulated": _not_simulated(),
@@ -146,7 +157,7 @@ def _places(library: _native.Library | HistoryJournal) -> dict[int, Place]:
 def _place(site: Site) -> Place:
     users = next((frame for frame in site.frames if users_code.is_users(frame.file)), None)
     traits = {trait for frame in site.frames for trait in _traits(frame)}
-    caller = next((frame.file for frame in site.frames if not _passes_on(frame.file)), "")
+    caller = next((f"{frame.file}:{frame.function}" for frame in site.frames if not _passes_on(frame.file)), "")
     if any(part in caller for part in _DISTRIBUTED):
         traits.add(DISTRIBUTED)
     where = (users.file, users.line, users.function) if users else None
@@ -202,11 +213,26 @@ def _guesses() -> list[str]:
     return guesses.sentences() if guesses is not None else []
 
 
+def _managed() -> dict[int, int]:
+    import torch
+
+    if (managed := _of_machine("frugal_sim_memory_managed")) is None:
+        return {}
+    managed.restype = ctypes.c_uint64
+    return {gpu: managed(gpu) for gpu in range(torch.cuda.device_count())}
+
+
+def _of_machine(function: str) -> Any:
+    """None: this is no simulated machine."""
+    try:
+        return getattr(ctypes.CDLL("libcuda.so.1"), function)
+    except (OSError, AttributeError):
+        return None
+
+
 def _not_simulated() -> list[str]:
     """The functions of CUDA and its libraries that were called and that the simulated machine does not have."""
-    try:
-        names = ctypes.CDLL("libcuda.so.1").frugal_sim_unsupported_functions
-    except (OSError, AttributeError):
+    if (names := _of_machine("frugal_sim_unsupported_functions")) is None:
         return []
     names.restype = ctypes.c_char_p
     return names().decode().split()

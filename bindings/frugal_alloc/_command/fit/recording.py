@@ -94,6 +94,11 @@ class Recording:
         """Of the stretch in which a moment lies."""
         return max(bisect.bisect_right(self.stretches, moment, key=lambda stretch: stretch.begins) - 1, 0)
 
+    def reaches_model(self, made: Allocation) -> bool:
+        """Whether it is there in a forward pass, or in evaluation."""
+        last = len(self.stretches) if made.died == NEVER else self.stretch_number(made.died)
+        return any(stretch.phase in (FORWARD, EVALUATION) for stretch in self.stretches[made.phase : last + 1])
+
     def component_of(self, made: Allocation, place: Place | None) -> str:
         """One of COMPONENTS; never WASTE or CONTEXT, which no allocation is."""
         for label, component in _BY_LABEL:
@@ -114,7 +119,7 @@ class Recording:
         if phase in _OUTLIVING:
             return _OUTLIVING[phase] if last > made.phase else verdict.TEMPORARIES
         # What a program makes outside of its phases and brings into one.
-        if any(stretch.phase in (FORWARD, EVALUATION) for stretch in self.stretches[made.phase + 1 : last + 1]):
+        if self.reaches_model(made):
             return verdict.INPUTS
         return verdict.TEMPORARIES if made.phase > 0 and last == made.phase else verdict.UNNAMED
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from ..._common.messages import Refused
 from .verdict import INTERRUPTED, INTERRUPTED_STATUS, WASTE, Tried, Verdict
 
 Value = TypeVar("Value")
@@ -16,7 +17,7 @@ _NAME = r"-{0,2}[A-Za-z_][\w.-]*"
 _NEAR, _EXACT = 50, 100
 
 
-class SearchError(ValueError):
+class SearchError(Refused):
     """What is searched for cannot be; the message is one line that says what to do."""
 
 

@@ -17,6 +17,7 @@ _MOST_LINES = 10
 _MOST_TABLES = 4
 _BOLD = "1"
 _COLOURS = {True: "32", False: "31", None: "33"}  # green, red, yellow
+_EXPLAINED = "; needed: the rows above; waste: reserved, not asked for; all: both"
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -34,7 +35,7 @@ def render(verdicts: Sequence[Verdict], colour: bool = False) -> str:
     first = cleaned[0]
     lines = [*_headline(first, colour), ""]
     if len(cleaned) > 1:
-        lines += [*format_columns(wording.allocator_rows(cleaned), texts=2), ""]
+        lines += [*format_columns(wording.allocator_rows(cleaned), texts=2), wording.ALLOCATOR_ROWS_EXPLAINED, ""]
     for section in (_tables(first), _peak_lines(first), _changes(first), _tried(first), _reservations(first)):
         shown = list(section)
         lines += [*shown, ""] if shown else []
@@ -66,13 +67,10 @@ def _table(rank: RankPeaks, unit_of_time: str, of_ranks: str) -> Iterator[str]:
     unit, name = next(((size, name) for size, name in _UNITS if most >= size), _UNITS[-1])
     yield f"In use when each phase needed most, in {name}{of_ranks}"
     rows = [("", *(f"{moment.phase}{' *' if moment.phase == rank.peak.phase else ''}" for moment in rank.phases))]
-    sums = ("all", tuple(moment.used_bytes for moment in rank.phases))
-    rows += [
-        (component, *(_figure(size, unit) for size in sizes)) for component, sizes in (*wording.components(rank), sums)
-    ]
+    rows += [(name, *(_figure(size, unit) for size in sizes)) for name, sizes in wording.phase_rows(rank)]
     rows.append((f"at {unit_of_time}", *(str(moment.step) for moment in rank.phases)))
     yield from (f"  {row}" for row in format_columns(rows, texts=1))
-    yield "  * the peak"
+    yield f"  * the peak{_EXPLAINED if any(row[0] == wording.NEEDED for row in rows) else ''}"
 
 
 def _figure(size: int, unit: int) -> str:

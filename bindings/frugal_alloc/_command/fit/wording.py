@@ -27,7 +27,9 @@ ALLOCATORS = {
     "native": "PyTorch's native allocator",
     "expandable": "PyTorch's expandable segments",
 }
+ALLOCATOR_ROWS_EXPLAINED = "in use: with the context; waste: reserved, not asked for; needs: smallest GPU"
 FITS = {True: "yes", False: "no", None: "not known"}
+NEEDED, ALL = "needed", "all"
 _NO_NAME = "a GPU"
 _MOST_COMMAND = 300
 
@@ -221,14 +223,23 @@ def place(where: CodeLine | None, *, function: bool = False) -> str:
 
 
 def components(rank: RankPeaks) -> list[tuple[str, tuple[int, ...]]]:
-    """What was in use when each phase needed most: those that any phase has, with the bytes in each."""
+    """What was in use when each phase needed most: those that any phase has, with the bytes in each; waste is last."""
     # A name that we do not know is shown, too: else the columns would not add up.
     unknown = {name for moment in rank.phases for name in moment.components} - set(names.COMPONENTS)
     rows = [
         (name, tuple(moment.components.get(name, 0) for moment in rank.phases))
         for name in (*names.COMPONENTS, *sorted(unknown))
     ]
-    return [row for row in rows if any(row[1])]
+    return sorted((row for row in rows if any(row[1])), key=lambda row: row[0] == names.WASTE)
+
+
+def phase_rows(rank: RankPeaks) -> list[tuple[str, tuple[int, ...]]]:
+    """The components, with what is needed of them before waste, and all of them behind."""
+    rows, used = components(rank), tuple(moment.used_bytes for moment in rank.phases)
+    if rows and rows[-1][0] == names.WASTE:
+        needed = tuple(all_of_it - waste for all_of_it, waste in zip(used, rows[-1][1], strict=True))
+        rows.insert(-1, (NEEDED, needed))
+    return [*rows, (ALL, used)]
 
 
 def allocator_rows(verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:

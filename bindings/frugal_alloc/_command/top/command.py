@@ -19,24 +19,25 @@ from . import layout, metrics, picture
 
 _LEAST_INTERVAL, _MOST_INTERVAL = 0.1, 3600.0
 _DESCRIPTION = (
-    "Shows what the processes of this machine that run with frugal_alloc do with GPU memory: in use, held, wasted, the "
-    "peak, what leaks, and errors that memory was out. A process is seen once it uses a GPU; those of other users are "
-    "shown to root alone. On a terminal it goes on until q is pressed."
+    "Shows what the processes of this machine that run with frugal_alloc do with GPU memory: what is allocated, "
+    "reserved and wasted, the peak, what leaks, and out-of-memory errors. A process is seen once it uses a GPU; those "
+    "of other users are shown to root alone. On a terminal it goes on until q is pressed."
 )
 
 
 def add(parser: Parser) -> None:
     parser.description = _DESCRIPTION
-    parser.add_argument("--once", action="store_true", help="print it once, as where the output is no terminal")
-    parser.add_argument("--json", action="store_true", help="print it once, as a JSON object")
-    parser.add_argument(
+    output = parser.add_argument_group("output")
+    output.add_argument("--once", action="store_true", help="print it once, as where the output is no terminal")
+    output.add_argument("--json", action="store_true", help="print it once, as a JSON object")
+    output.add_argument(
         "--interval",
         metavar="SECONDS",
         type=float,
         default=2.0,
         help="how often to look (default 2; 0.1 to 3600)",
     )
-    parser.add_argument(
+    output.add_argument(
         "--prometheus",
         metavar="[HOST:]PORT",
         help="serve the figures to Prometheus at this port (of 127.0.0.1, if no host is named) until Ctrl-C",
@@ -70,10 +71,7 @@ def _serve(options: argparse.Namespace) -> NoReturn:
     address = re.fullmatch(r"(?:(\[[0-9A-Fa-f:.%]+\]|[^:\[\]\s]+):)?(\d{1,5})", options.prometheus)
     if address is None or int(address[2]) > 65535:
         options.error(f"--prometheus {options.prometheus}: give a port, such as 9401, or 0.0.0.0:9401")
-    try:
-        where = metrics.serve((address[1] or "127.0.0.1").strip("[]"), int(address[2]))
-    except metrics.ExporterError as error:
-        options.error(str(error))
+    where = metrics.serve((address[1] or "127.0.0.1").strip("[]"), int(address[2]))
     print(f"serving {where}", flush=True)
     while True:
         signal.pause()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ..._common.messages import format_bytes, format_count
+from ..._report import private_pools
 from ..._report.headline import OOM_NAMES
 from .picture import command_of
 
@@ -32,16 +33,21 @@ _Column = tuple[str, Callable[[dict[str, Any], dict[str, Any]], str], int]
 _COLUMNS: dict[str, _Column] = {
     "pid": ("PID", lambda process, gpu: str(process["pid"]), 0),
     "gpu": ("GPU", lambda process, gpu: str(gpu["gpu"]), 0),
-    "in_use": ("IN USE", lambda process, gpu: format_bytes(gpu["in_use_bytes"]), 10),
-    "held": ("HELD", lambda process, gpu: format_bytes(gpu["held_bytes"]), 10),
+    "allocated": ("ALLOCATED", lambda process, gpu: format_bytes(gpu["allocated_bytes"]), 10),
+    "reserved": ("RESERVED", lambda process, gpu: format_bytes(gpu["reserved_bytes"]), 10),
     "waste": ("WASTE", lambda process, gpu: format_bytes(gpu["waste_bytes"]), 10),
-    "peak": ("PEAK", lambda process, gpu: format_bytes(gpu["peak_in_use_bytes"]), 10),
-    "stitches": ("STITCHES", lambda process, gpu: f"{gpu['stitches']:,}", 0),
+    "peak": ("PEAK", lambda process, gpu: format_bytes(gpu["peak_allocated_bytes"]), 10),
     "ooms": ("OOM", lambda process, gpu: f"{gpu['out_of_memory_errors']:,}", 0),
     "age": ("AGE", lambda process, gpu: format_age(process["age_seconds"]), 0),
 }
 # What goes first where there is no room.
-_DISPENSABLE = ("stitches", "age", "ooms", "peak", "waste", "held")
+_DISPENSABLE = ("age", "waste", "peak", "ooms", "reserved")
+# What PyTorch has no word for.
+_EXPLAINED = {
+    "waste": "WASTE: reserved, not allocated",
+    "peak": "PEAK: most allocated",
+    "ooms": "OOM: out-of-memory errors",
+}
 
 
 def format_age(seconds: float) -> str:
@@ -77,9 +83,9 @@ def _gpu(gpu: dict[str, Any]) -> Iterator[Line]:
     if gpu["total_bytes"] is not None and gpu["free_bytes"] is not None:
         title += f": {format_bytes(gpu['free_bytes'])} free of {format_bytes(gpu['total_bytes'])}"
     yield Line(title, "bold")
-    sums = (f"{name} {format_bytes(gpu[key])}" for name, key in (("in use", "in_use_bytes"), ("held", "held_bytes")))
+    sums = (f"{name} {format_bytes(gpu[f'{name}_bytes'])}" for name in ("allocated", "reserved", "waste"))
     count = format_count(len(gpu["processes"]), "process", "processes")
-    yield Line(f"{', '.join(sums)}, waste {format_bytes(gpu['waste_bytes'])}, in {count}", indent=2)
+    yield Line(f"{', '.join(sums)}, in {count}", indent=2)
 
 
 def _table(processes: list[dict[str, Any]], width: int | None) -> Iterator[Line]:
@@ -105,6 +111,8 @@ def _table(processes: list[dict[str, Any]], width: int | None) -> Iterator[Line]
             yield Line("  ".join([*cells, command]).rstrip(), is_row=True)
             command = ""
         yield from _notes(process)
+    if explained := [text for name, text in _EXPLAINED.items() if name in widths]:
+        yield Line("; ".join(explained), "dim")
 
 
 def _notes(process: dict[str, Any]) -> Iterator[Line]:
@@ -116,5 +124,12 @@ def _notes(process: dict[str, Any]) -> Iterator[Line]:
             latest = gpu["last_out_of_memory"]
             verdict = f"; the latest: {OOM_NAMES[latest]}" if latest else ""
             yield Line(f"{count} on GPU {gpu['gpu']}{verdict}", "red", indent=4)
+    for gpu in process["gpus"]:
+        if asleep := gpu.get("asleep_bytes"):
+            text = f"GPU {gpu['gpu']}: {format_bytes(asleep)} of what is allocated is asleep"
+            yield Line(text, "dim", indent=4)
+        pools = [pool for pool in process.get("pools", ()) if pool["gpu"] == gpu["gpu"]]
+        for row in private_pools.table(pools, lambda pool: pool["line"]):
+            yield Line(f"GPU {gpu['gpu']}: {row.lstrip()}", "dim", indent=4)
     if not process["tracking"]:
         yield Line("not tracked: nothing is known of leaks (track:off)", "dim", indent=4)

@@ -8,15 +8,16 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..._common.messages import Refused
 from . import picture
 
 #: Of each GPU: the figure's key, and what it is. Names are "frugal_alloc_" and the key; of counts, "_total" follows.
 GAUGES = {
-    "allocated_bytes": "GPU memory in tensors",
-    "peak_bytes": "Most GPU memory that was in tensors at a time",
-    "reserved_bytes": "GPU memory held by PyTorch's allocators",
-    "waste_bytes": "GPU memory that is held and in no tensor",
-    "outside_bytes": "GPU memory that neither frugal_alloc nor PyTorch holds",
+    "allocated_bytes": "GPU memory allocated to tensors",
+    "peak_bytes": "Most GPU memory that was allocated at a time",
+    "reserved_bytes": "GPU memory reserved by PyTorch's allocators",
+    "waste_bytes": "GPU memory that is reserved and not allocated",
+    "outside_bytes": "GPU memory that neither frugal_alloc nor PyTorch has reserved",
 }
 COUNTERS = {
     "stitches": "Ranges built of free memory that lay apart",
@@ -67,7 +68,7 @@ def families(
 _LABELS = ("pid", "program", "gpu")
 
 
-class ExporterError(ValueError):
+class ExporterError(Refused):
     """It cannot be served; the message says why and what to do."""
 
 
@@ -112,13 +113,9 @@ def _rows(seen: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], dict[str, int
                 verdict["kind"] for verdict in process["verdicts"] if verdict["gpu"] == gpu["gpu"]
             )
             figures = {
-                "allocated_bytes": gpu["in_use_bytes"],
-                "peak_bytes": gpu["peak_in_use_bytes"],
-                "reserved_bytes": gpu["held_bytes"],
-                "waste_bytes": gpu["waste_bytes"],
-                "stitches": gpu["stitches"],
-                "out_of_memory_errors": gpu["out_of_memory_errors"],
+                **{key: gpu[key] for key in (*GAUGES, *COUNTERS) if key in gpu},
+                "peak_bytes": gpu["peak_allocated_bytes"],
             }
             if gpu["total_bytes"] is not None and gpu["free_bytes"] is not None:
-                figures["outside_bytes"] = max(0, gpu["total_bytes"] - gpu["free_bytes"] - gpu["held_bytes"])
+                figures["outside_bytes"] = max(0, gpu["total_bytes"] - gpu["free_bytes"] - gpu["reserved_bytes"])
             yield (str(process["pid"]), picture.program_of(process), str(gpu["gpu"])), figures, kinds

@@ -13,7 +13,7 @@ from . import sockets
 SCHEMA = "frugal_alloc.top"
 VERSION = 1
 
-_SUMS = ("in_use_bytes", "held_bytes", "waste_bytes", "stitches", "out_of_memory_errors")
+_SUMS = ("allocated_bytes", "reserved_bytes", "waste_bytes", "stitches", "out_of_memory_errors")
 
 
 def take() -> dict[str, Any]:

@@ -59,13 +59,27 @@ class Gpu:
     total_bytes: _Size | None
     free_bytes: _Size | None
     limit_bytes: _Size
-    in_use_bytes: _Size
-    held_bytes: _Size
+    allocated_bytes: _Size
+    reserved_bytes: _Size
     waste_bytes: _Size
-    peak_in_use_bytes: _Size
+    peak_allocated_bytes: _Size
     stitches: _Size
     out_of_memory_errors: _Size
     last_out_of_memory: Annotated[str, shapes.among(OOM_NAMES)] | None = None
+    asleep_bytes: _Size = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """A private pool of PyTorch's allocator; sizes in bytes."""
+
+    gpu: _Size
+    line: _Text  # where it was made; "": not known
+    captured: bool
+    released: bool
+    reserved_bytes: _Size
+    allocated_bytes: _Size
+    idle_bytes: _Size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +104,7 @@ class Answer:
     epochs: _Size
     gpus: Annotated[tuple[Gpu, ...], _MOST_ROWS]
     verdicts: Annotated[tuple[Verdict, ...], _MOST_ROWS]
+    pools: Annotated[tuple[Pool, ...], _MOST_ROWS] = ()
 
 
 def parse(text: bytes) -> Answer:

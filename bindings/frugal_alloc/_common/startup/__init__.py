@@ -13,8 +13,10 @@ from types import FunctionType, ModuleType
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = os.path.dirname(os.path.dirname(FOLDER))
 _VARIABLE = "FRUGAL_START"
-# Marks an interpreter in which enabling has begun, from whichever copy of this file.
+# Mark an interpreter in which enabling has begun, and one that finds the stand-in, from whichever copy of this file.
 _BEGUN = "_frugal_alloc_enabling"
+_STANDING_IN = "_frugal_alloc_standing_in"
+_MEMORY_SAVER = "torch_memory_saver"
 
 
 def add(name: str, environment: dict[str, str]) -> None:
@@ -46,7 +48,8 @@ def enable_after_torch() -> None:
         return
     setattr(sys, _BEGUN, True)
     if value == "1":
-        _after_torch(_enable)
+        stand_in_for_memory_saver()
+        after_import("torch", _enable)
     else:
         _warn(f"FRUGAL_ALLOC={value} is not possible; it is 0 (off) or 1 (on)")
 
@@ -54,7 +57,7 @@ def enable_after_torch() -> None:
 def _follow() -> None:
     # A program may have dropped the variable that says who follows it.
     if "FRUGAL_FOLLOW" in os.environ:
-        _after_torch(lambda: module(module("_simulation.followed").order()["follower"]).start())
+        after_import("torch", lambda: module(module("_simulation.followed").order()["follower"]).start())
 
 
 def _simulate() -> None:
@@ -65,7 +68,7 @@ def _simulate() -> None:
 _STARTS = {
     "allocator": enable_after_torch,
     "follower": _follow,
-    "simulation": lambda: _after_torch(_simulate),
+    "simulation": lambda: after_import("torch", _simulate),
 }
 
 
@@ -112,17 +115,18 @@ def _load(name: str, path: str, folder: str | None = None) -> ModuleType:
 
 
 class _Finder:
-    """Finds torch as the finders after it would, and calls back when it has been imported, once."""
+    """Finds a module as the finders after it would, and calls back when it has been imported, once."""
 
-    def __init__(self, callback: FunctionType) -> None:
+    def __init__(self, name: str, callback: FunctionType) -> None:
+        self._name = name
         self._callback = callback
 
     def find_spec(
         self, name: str, path: list[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name != "torch":
+        if name != self._name:
             return None
-        # Looking for torch does not mean importing it: libraries look first, to learn whether it is there.
+        # Looking for a module does not mean importing it: libraries look for torch first, to learn whether it is there.
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             spec = finder.find_spec(name, path, target) if hasattr(finder, "find_spec") else None
             if spec is not None:
@@ -142,12 +146,36 @@ class _Finder:
         spec.loader.exec_module = execute_and_call
 
 
-def _after_torch(callback: FunctionType) -> None:
-    """Calls back as soon as torch has been imported: now, later or never. Does not import it."""
-    if "torch" in sys.modules:
+def after_import(name: str, callback: FunctionType) -> None:
+    """Calls back as soon as the module has been imported: now, later or never. Does not import it."""
+    if name in sys.modules:
         callback()
     else:
-        sys.meta_path.insert(0, _Finder(callback))
+        sys.meta_path.insert(0, _Finder(name, callback))
+
+
+class _StandIn:
+    """Finds our module of the same interface under a library's name."""
+
+    def find_spec(
+        self, name: str, path: list[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name == _MEMORY_SAVER else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, placeholder: ModuleType) -> None:
+        # The import goes on with what it finds there.
+        sys.modules[_MEMORY_SAVER] = module(f"integrations.{_MEMORY_SAVER}")
+
+
+def stand_in_for_memory_saver() -> None:
+    """Has ``import torch_memory_saver`` find ours if no other is installed, or if FRUGAL_TORCH_MEMORY_SAVER=1. Once."""
+    if not hasattr(sys, _STANDING_IN):
+        setattr(sys, _STANDING_IN, True)
+        is_to_yield = os.environ.get("FRUGAL_TORCH_MEMORY_SAVER") == "1"
+        sys.meta_path.insert(0 if is_to_yield else len(sys.meta_path), _StandIn())
 
 
 def _import_next_sitecustomize() -> None:

@@ -1,7 +1,7 @@
 """What TensorFlow itself writes about its memory, read into a report.
 
 :func:`from_log` reads the dump that its BFC allocator logs when memory runs out, and the memory that a training prints.
-docs/reports.md says which versions write them how.
+tests/reports/tensorflow/README.md says which versions write them how.
 """
 
 from __future__ import annotations

@@ -32,8 +32,10 @@ def is_sparse(value: Any) -> bool:
     return _is_of_pytorch(value) and value.layout in _SPARSE
 
 
-def address(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+def memory(tensor: torch.Tensor) -> int:
+    """The same for tensors that share memory; 0: it has none. Of one that sleeps, too, which has no ``data_ptr()``."""
+    storage = tensor.untyped_storage()
+    return storage._cdata if storage.nbytes() else 0
 
 
 @functools.cache
@@ -161,8 +163,8 @@ class Call:
     @functools.cached_property
     def fresh(self) -> list[torch.Tensor]:
         """Of the results, those that are not in the memory of a target."""
-        in_place = {address(tensor) for tensor in self.targets}
-        return [tensor for tensor in tensors_of(self.result) if address(tensor) not in in_place]
+        in_place = {memory(tensor) for tensor in self.targets}
+        return [tensor for tensor in tensors_of(self.result) if memory(tensor) not in in_place]
 
     @functools.cached_property
     def outputs(self) -> list[torch.Tensor]:
@@ -170,8 +172,8 @@ class Call:
         return [*self.targets, *self.fresh]
 
     def is_view(self) -> bool:
-        read = {address(tensor) for tensor in self.tensors}
-        return not self.targets and all(address(output) in read for output in self.fresh)
+        read = {memory(tensor) for tensor in self.tensors}
+        return not self.targets and all(memory(output) in read for output in self.fresh)
 
     def compute_first(self, read: Callable[[Any], Any] = on_host) -> Any:
         """In the place of the GPU's operator, whose result is as large as values say."""
@@ -214,11 +216,11 @@ class Computation:
         self.name = call.func._schema.name
         args, kwargs = tree_map(read, (call.args, call.kwargs))
         self._func, self._args, self._kwargs = _adapt(call.name, call.func, args, kwargs)
-        in_place = {address(tensor) for tensor in call.targets}
+        in_place = {memory(tensor) for tensor in call.targets}
         self._outputs = [
             (i, on_host(leaf))
             for i, leaf in enumerate(leaves(call.result))
-            if isinstance(leaf, torch.Tensor) and leaf.numel() > 0 and address(leaf) not in in_place
+            if isinstance(leaf, torch.Tensor) and leaf.numel() > 0 and memory(leaf) not in in_place
         ]
 
     def compute(self) -> Any:

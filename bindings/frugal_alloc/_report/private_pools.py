@@ -1,0 +1,48 @@
+"""What is told of the private pools of PyTorch's allocator, those of CUDA graphs and of ``torch.cuda.MemPool``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .._common.messages import format_bytes
+from .._tracking import users_lines
+
+if TYPE_CHECKING:
+    from .._native import Library
+
+# Smaller ones are not worth a line, and of the rest the largest are told.
+_LEAST_BYTES = 1 << 20
+_MOST = 3
+
+
+def rows(library: Library, gpu: int) -> list[dict[str, Any]]:
+    """As a document has them, the largest first."""
+    found = []
+    for pool in library.private_pools():
+        if pool.gpu == gpu:
+            frame = users_lines.of_site(library, library.site(pool.site)) if pool.site else None
+            place = {"file": frame.file, "line": frame.line} if frame is not None else {"file": None, "line": None}
+            figures = {key: getattr(pool, key) for key in pool._fields if key.endswith("_bytes")}
+            found.append({**place, "captured": pool.captured, "released": pool.holders == 0, **figures})
+    return sorted(found, key=lambda row: -row["reserved_bytes"])
+
+
+def table(pools: list[dict[str, Any]], place: Any) -> list[str]:
+    """A line for each pool that matters: how much it holds, who made it, and what is free of it.
+
+    Args:
+        pools: The rows of a document, or of an answer to ``frugal-alloc top``, the largest first.
+        place: Writes where a row's pool was made; "" where that is not known.
+    """
+    matter = [row for row in pools if row["reserved_bytes"] >= _LEAST_BYTES]
+    return [f"{format_bytes(row['reserved_bytes']):>11}  {_sentence(row, place(row))}" for row in matter[:_MOST]]
+
+
+def _sentence(row: dict[str, Any], place: str) -> str:
+    name = "released pool" if row["released"] else "CUDA graphs" if row["captured"] else "MemPool"
+    free = format_bytes(row["reserved_bytes"] - row["allocated_bytes"])
+    text = f"{name}{f' of {place}' if place else ''}: {format_bytes(row['allocated_bytes'])} allocated, {free} free; "
+    if row["released"]:
+        return text + "its tensors keep it" if row["allocated_bytes"] else text + "goes back when it is wanted"
+    how = "resetting them" if row["captured"] else "deleting it"
+    return f"{text}{how} gives back {format_bytes(row['idle_bytes'])}"
