@@ -1,12 +1,11 @@
-"""frugal_alloc: PyTorch's CUDA memory without the waste.
+"""frugal_alloc takes the place of PyTorch's CUDA caching allocator, and says where GPU memory goes.
 
     import frugal_alloc
     frugal_alloc.enable()
 
-From then on tensors on a GPU live in memory that frugal_alloc manages, in the place of PyTorch's caching allocator. It
-takes physical memory from the driver in pieces of 2 MiB or more, which CUDA calls handles. It maps free handles side by
-side, wherever they lie, into a block as large as a request needs: so all free memory can be used. Everything that
-``torch.cuda`` offers about memory goes on working.
+From then on new tensors on a GPU live in memory that frugal_alloc manages. It takes physical memory from the driver in
+pieces of 2 MiB or more, which CUDA calls handles. It maps free handles side by side, wherever they lie, into a block as
+large as a request needs. The functions of ``torch.cuda`` about memory go on working.
 
 All functions may be called from any thread. Importing this package does not import torch.
 """
@@ -21,9 +20,16 @@ from . import _native
 from ._native import FrugalAllocError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
     import torch
 
     from ._report.report import Report
+    from ._sleep.sleeping import Slept
+    from ._sleep.tags import Tag
+    from ._switch.cuda_malloc import CudaMalloc
+    from ._switch.in_place import Kept
     from ._tracking.declarations import Expectation, Phase
     from ._tracking.regions import LeakError, NoLeaks, Region
 
@@ -31,20 +37,24 @@ __version__ = "0.1.0"
 __all__ = [
     "FrugalAllocError",
     "LeakError",
+    "asleep",
     "cmake_prefix_path",
+    "cuda_malloc",
     "disable",
     "enable",
     "epoch_end",
     "expect_growth",
     "is_enabled",
     "keep_in_place",
-    "let_move",
+    "measure",
+    "memory_stats",
     "no_leaks",
     "phase",
     "report",
-    "stats",
-    "track",
-    "trim",
+    "retag",
+    "sleep",
+    "tag",
+    "wake",
 ]
 
 #: For C++ programs: what CMAKE_PREFIX_PATH needs for ``find_package(frugal_alloc)`` to find this package and LibTorch.
@@ -59,35 +69,28 @@ def enable(
     publish: bool | str | None = None,
     report_dir: str | os.PathLike[str] | None = None,
     suppressions: str | os.PathLike[str] | None = None,
-    check: str | None = None,
-    remap: bool | str | None = None,
-    driver_reserve: int | str | None = None,
-    host_reserve: int | str | None = None,
-    driver_costs: str | os.PathLike[str] | None = None,
 ) -> None:
     """Lets frugal_alloc serve all new CUDA memory of this process.
 
     May be called before CUDA has started, or at any later time; it does not start CUDA. Tensors that exist stay where
     they are and are freed as before. A later call changes the settings that it names and nothing else. Memory of CUDA
-    graphs and of ``torch.cuda.MemPool`` stays with PyTorch's own allocator. A memory fraction that was set still
-    applies. A recording of memory history that is under way covers the new memory, too. With ``FRUGAL_ALLOC=0`` in the
-    environment this function does nothing; :func:`is_enabled` tells.
+    graphs, and of pools with an allocator of their own, stays with PyTorch's own allocator; so does all new memory
+    while the program has turned ``expandable_segments`` off in the middle of a run. A memory fraction that was set
+    still applies. A recording of memory history that is under way covers the new memory, too. With ``FRUGAL_ALLOC=0``
+    in the environment this function does nothing; :func:`is_enabled` tells.
 
     Args:
         memory_limit: The most that this process may hold on each GPU, PyTorch's own allocator included: bytes,
             "20GiB", "80%" of the GPU, or "off". The smaller of it and PyTorch's memory fraction applies.
         idle_release: Memory that was free for so long goes back to the driver: seconds, "30s", "10min", or "off".
         track: Whether allocations are recorded by line, to tell what leaks: True (the default), "on", False or "off".
-        publish: Whether ``frugal-alloc top`` sees this process: True (the default), "on", False or "off".
+        publish: Whether ``frugal-alloc top`` sees this process, and whether it gives idle memory to other processes on
+            its GPU and asks them for theirs: True (the default), "on", False or "off".
         report_dir: The folder for reports about out-of-memory errors and about whole runs; "off": none are written.
         suppressions: A file that names what no report is to accuse. A later call's file replaces it.
-        check: How much the allocator verifies while it works: "off", "fast" (the default) or "full", for hunting bugs.
-        remap: Whether physical memory may move once it is mapped: True (the default), "on", False or "off".
-        driver_reserve: Memory of each GPU that is left to the driver: bytes, "1GiB", or "off".
-        host_reserve: Memory left to the host where a GPU shares the host's, as on a DGX Spark: bytes, "8GiB", or "off".
-        driver_costs: A file of how long this machine's driver takes, as ``doctor --gpu`` writes it; "off": our figures.
 
     None leaves a setting as it is: at first as ``FRUGAL_ALLOC_CONF`` has it ("memory_limit:20GiB"), or the default.
+    That variable has five more settings, which hardly any program needs: docs/tuning.md.
 
     Raises:
         FrugalAllocError: a setting is not possible; or there is no PyTorch with CUDA, no driver, or no library for this
@@ -106,8 +109,8 @@ def enable(
 def disable() -> None:
     """Lets PyTorch's own allocator serve new memory again.
 
-    Tensors in frugal_alloc's memory stay valid. What they free is kept until :func:`trim`, ``torch.cuda.empty_cache()``
-    or the next :func:`enable`. Does nothing where frugal_alloc was not enabled.
+    Tensors in frugal_alloc's memory stay valid. What they free is kept until ``torch.cuda.empty_cache()`` or the next
+    :func:`enable`. Does nothing where frugal_alloc was not enabled.
     """
     library = _native.loaded()
     if library is not None:
@@ -122,7 +125,7 @@ def is_enabled() -> bool:
     return library is not None and library.is_enabled()
 
 
-def stats(device: int | str | object = None) -> dict[str, int]:
+def memory_stats(device: int | str | object = None) -> dict[str, int]:
     """What frugal_alloc itself holds and has done on a GPU; ``torch.cuda.memory_stats`` adds PyTorch's own allocator.
 
     Args:
@@ -136,6 +139,8 @@ def stats(device: int | str | object = None) -> dict[str, int]:
         - ``requested_bytes``, ``peak_requested_bytes``: in tensors, as they were asked for
         - ``active_bytes``, ``peak_active_bytes``: in tensors, or freed while a stream may still use them
         - ``reserved_bytes``, ``peak_reserved_bytes``: physical memory held
+        - ``asleep_bytes``: allocated, and asleep: without physical memory
+        - ``host_copy_bytes``: host memory held for copies of what sleeps, or slept
         - ``blocks``: tensors' blocks that are handed out now
         - ``allocations``, ``frees``: how many blocks were handed out and given back
         - ``stitches``: times that free handles were joined into a block instead of taking more memory
@@ -158,35 +163,27 @@ def stats(device: int | str | object = None) -> dict[str, int]:
     Raises:
         FrugalAllocError: frugal_alloc was never enabled, or `device` is not a CUDA device.
     """
-    library = _native.loaded()
-    if library is None:
-        raise FrugalAllocError("frugal_alloc is not enabled: call frugal_alloc.enable() first")
-    return library.stats(_device_number(device))
+    return _native.required().stats(_device_number(device))
 
 
-def trim() -> int:
-    """Gives memory that no tensor uses back to the driver, for other programs; returns how many bytes that were.
+def keep_in_place(tensor: torch.Tensor) -> Kept:
+    """Keeps the physical memory behind a tensor where it is, until the result is released.
 
-    Waits for streams that still use freed memory. The next allocations of this process have to ask the driver again,
-    which takes time. Between the steps of one program there is no need to call it.
-    """
-    library = _native.loaded()
-    return 0 if library is None else library.trim()
-
-
-def keep_in_place(tensor: torch.Tensor) -> tuple[int, int]:
-    """Keeps the physical memory behind a tensor where it is, until :func:`let_move`.
+    ``with frugal_alloc.keep_in_place(tensor):``, or ``kept = frugal_alloc.keep_in_place(tensor)``, then
+    ``kept.release()``.
 
     For memory that others register or open: a network card (RDMA), NCCL, another process. They go on using the physical
     memory that was there when they asked, and frugal_alloc moves memory once it is free. The memory stays after the
     tensor has been freed, too: its addresses may then be handed out again, with the same memory behind them. Memory is
-    kept in whole pieces of 2 MiB or more. Memory that is not frugal_alloc's never moves: nothing is done about it.
+    kept in whole pieces of 2 MiB or more; what is kept twice stays until both are released. Memory that is not
+    frugal_alloc's never moves: nothing is done about it.
 
     Args:
         tensor: A tensor on a GPU. Gaps between its elements are kept, too.
 
     Returns:
-        The address and the size of the range, to give to :func:`let_move` once the tensor is gone.
+        What keeps it: a context manager with ``release()``, ``address`` and ``size``. It holds no tensor. Where it is
+        dropped without either, the memory stays in place as long as the process lives.
 
     Raises:
         FrugalAllocError: it is no tensor on a GPU, or its memory cannot be kept.
@@ -196,26 +193,143 @@ def keep_in_place(tensor: torch.Tensor) -> tuple[int, int]:
     return in_place.keep(tensor)
 
 
-def let_move(kept: torch.Tensor | tuple[int, int]) -> None:
-    """Lets the physical memory that :func:`keep_in_place` kept move again, after as many calls as that had.
+def cuda_malloc() -> CudaMalloc:
+    """Within it, what this thread allocates comes from ``cudaMalloc``, in segments of PyTorch's own allocator.
 
-    Args:
-        kept: The tensor, or what :func:`keep_in_place` returned.
+    A context manager and a decorator: ``with frugal_alloc.cuda_malloc(): buffer = torch.empty(...)``. May be nested.
+
+    For memory that ``cudaIpcGetMemHandle`` or a library is to register that takes one handle only: frugal_alloc's
+    memory lies in several, as PyTorch's expandable segments do, which are left out, too. The memory stays where it is
+    until it is freed. What autograd's own threads allocate in a backward pass is as ever; so is all that other threads
+    do, but for CUDA graphs and memory pools with ``expandable_segments:True``: what they take meanwhile is
+    ``cudaMalloc``'s. For the whole process, tell PyTorch ``expandable_segments:False`` while it runs. Does nothing
+    where frugal_alloc was never enabled.
 
     Raises:
-        FrugalAllocError: it is neither, or was not kept.
+        FrugalAllocError: PyTorch's setting cannot be changed.
     """
-    from ._switch import in_place
+    from ._switch.cuda_malloc import CudaMalloc
 
-    in_place.let_move(kept)
+    return CudaMalloc()
+
+
+def tag(name: str) -> Tag:
+    """Names what memory is for: what this thread allocates within it has the tag, by which :func:`sleep` chooses.
+
+    A context manager and a decorator: ``with frugal_alloc.tag("weights"):``, ``@frugal_alloc.tag("kv_cache")``. Tags
+    may be nested: the innermost counts. What autograd's own threads allocate in a backward pass that begins within it
+    has the tag, too. Memory keeps its tag until it is freed, or :func:`retag` gives it another. Does nothing where
+    frugal_alloc was never enabled.
+
+    Raises:
+        FrugalAllocError: the name is not a text of one line, or empty; or there are 255 other tags.
+    """
+    from ._sleep import tags
+
+    return tags.Tag(name)
+
+
+def retag(what: Any, name: str) -> int:
+    """Gives memory that was allocated before a tag, by who owns it: ``frugal_alloc.retag(optimizer, "optimizer")``.
+
+    Args:
+        what: A tensor; a module: its parameters and buffers, without the gradients; an optimizer: its state, without
+            the parameters; or a dict, list, tuple, set or dataclass of all these, nested as you like. What else is in
+            it is left alone.
+        name: The tag. Two tensors that share memory have one tag, the last.
+
+    Returns:
+        Bytes that have the tag now. Tensors on the CPU, and memory that is PyTorch's own allocator's, do not count.
+
+    Raises:
+        FrugalAllocError: nothing could be found in `what`; or the name is not possible, as for :func:`tag`.
+    """
+    from ._sleep import tags
+
+    return tags.retag(what, name)
+
+
+def sleep(
+    tags: str | Iterable[str] | None = None,
+    *,
+    keep: str | Iterable[str] = (),
+    drop: str | Iterable[str] = (),
+    host: str = "pinned",
+    check: str | None = None,
+) -> Slept:
+    """Gives the physical memory of tensors back to the driver until :func:`wake`. The tensors keep their addresses.
+
+    Their contents go to host memory. ``torch.cuda.memory_allocated()`` stays as it is, ``memory_reserved()`` falls.
+    Tensors may be freed and new ones made as ever meanwhile. What is asleep already stays so: a second call adds to the
+    first. Tensors in reference cycles that nothing uses sleep, too; ``gc.collect()`` before saves copying them.
+
+    Memory of CUDA graphs, of PyTorch's own allocator and under :func:`keep_in_place` stays awake, and so does what
+    shares a page of 2 MiB with memory that stays awake. The result says how much, why, and of which line.
+
+    A tensor that sleeps cannot be used. PyTorch raises RuntimeError in any operation on one that a Python object stands
+    for. Where none does, as inside a graph of autograd's, or where ``gc.freeze()`` was called, a kernel fails with an
+    illegal memory access.
+
+    Waits until the GPU has done all its work, holds no lock of Python's while it copies, and does all or nothing: on an
+    error everything is awake as before. Any thread may call it. Ctrl-C is raised once it has come to its end.
+
+    Args:
+        tags: The tags whose memory is to sleep. None: all memory, with a tag or without.
+        keep: Tags whose memory stays awake in any case.
+        drop: Tags whose contents are not copied. They are undefined after :func:`wake`.
+        host: Where the copies lie. "pinned": in pinned memory, which is copied to fastest. It takes long to get, so it
+            is kept for the next time until ``torch.cuda.empty_cache()`` is called while nothing sleeps. "pageable": in
+            ordinary memory, which is given back at :func:`wake`.
+        check: "poison" fills what is dropped with NaN, or integers with bytes of 0xFF, and so also what has to stay
+            awake. Then a program that goes on using it, since its tag is wrong, shows it.
+
+    Returns:
+        What fell asleep and what stayed awake, in bytes: print it, or see its attributes.
+
+    Raises:
+        FrugalAllocError: frugal_alloc was never enabled; a tag was never used in this process, or is both in `keep` and
+            in `drop`; there is not enough host memory; a CUDA graph is being captured; or the driver failed.
+    """
+    from ._sleep import sleeping
+
+    return sleeping.sleep(tags, keep, drop, host, check)
+
+
+def wake(tags: str | Iterable[str] | None = None) -> int:
+    """Lets memory that sleeps have physical memory and its contents again. What is awake stays as it is.
+
+    All that is named wakes, or on an error nothing. Any thread may call it. Ctrl-C is raised once it has come to its
+    end.
+
+    Args:
+        tags: The tags whose memory is to wake. None: all that sleeps.
+
+    Returns:
+        Bytes that are awake again.
+
+    Raises:
+        FrugalAllocError: frugal_alloc was never enabled; a tag was never used in this process; the GPU has not enough
+            memory; or the driver failed.
+    """
+    from ._sleep import sleeping
+
+    return sleeping.wake(tags)
+
+
+def asleep() -> dict[str, int]:
+    """What sleeps now, on all GPUs: bytes by tag, those without a tag under "". Empty: nothing sleeps."""
+    from ._sleep import sleeping
+
+    return sleeping.asleep()
 
 
 def epoch_end() -> None:
     """Says that an epoch has ended. Memory that each epoch leaves behind is a leak.
 
     Without this function the ends of epochs are guessed: where the training's DataLoader starts over, or from optimizer
-    steps. Once it has been called, only its calls count. Where more memory is in use than at any earlier end, it runs
-    ``gc.collect()``, to tell reference cycles from leaks. Does nothing where frugal_alloc is not enabled.
+    steps. Once it has been called, only its calls count. Where more memory is in use than at any earlier end, it may
+    run ``gc.collect()``, ever more rarely, to tell reference cycles from leaks: of objects that were made lately, or of
+    all where a line seems to leak. Does nothing where frugal_alloc is not enabled.
     """
     from . import _tracking
 
@@ -273,10 +387,10 @@ def no_leaks(*, allow_bytes: int = 0) -> NoLeaks:
     return regions.NoLeaks(allow_bytes)
 
 
-def track(name: str = "") -> Region:
+def measure(name: str = "") -> Region:
     """A context manager and decorator that tells, by line, what a part of a program held at its peak and what it kept.
 
-    ``with frugal_alloc.track() as region:`` and then ``print(region)``; a decorated function prints to stderr at each
+    ``with frugal_alloc.measure() as region:`` and then ``print(region)``; a decorated function prints to stderr at each
     call. Counts what all threads allocate meanwhile.
 
     Raises:
@@ -311,6 +425,10 @@ def __getattr__(name: str) -> object:
         from ._common import installation
 
         return installation.cmake_prefix_path()
+    if name == "integrations":
+        import importlib
+
+        return importlib.import_module(".integrations", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -46,6 +46,24 @@ def attempt(otherwise: Any, call: Callable, *arguments: Any) -> Any:
         return otherwise
 
 
+def to_its_end(call: Callable, *arguments: Any) -> None:
+    """Calls again what a handler of a signal interrupts, which has to be harmless; then raises what the handler did."""
+    interruption = None
+    while True:
+        try:
+            call(*arguments)
+            break
+        except BaseException as error:
+            if not is_programs(error):
+                raise
+            interruption = _without_callee(error)
+    if interruption is not None:
+        try:
+            raise interruption
+        finally:
+            del interruption  # which holds this frame
+
+
 def _of_handler(error: BaseException) -> TracebackType | None:
     """The part of the traceback that begins with the handler; None: no handler of the program is in it."""
     handlers = None

@@ -22,23 +22,29 @@ from .epochs import EpochFunctions
 from .journal import JournalFunctions
 from .memory import FrugalAllocError, MemoryFunctions, PublishedVerdict, PublishedVerdictInC
 from .out_of_memory import OutOfMemoryFunctions
+from .sleep import SleepFunctions
 
-__all__ = ["FrugalAllocError", "Library", "PublishedVerdict", "load", "loaded"]
+__all__ = ["FrugalAllocError", "Library", "PublishedVerdict", "load", "loaded", "required"]
 
 # Functions by their result and arguments, as bindings/c_api/c_api.h declares them.
 _FUNCTIONS: dict[tuple[Any, ...], str] = {
-    (c_char_p,): "last_error settings stat_names site_usages gpus segments findings journal_texts",
-    (c_char_p, c_char_p): "setting unfollowed_settings",
+    (c_char_p,): "last_error settings stat_names site_usages gpus segments private_pools findings journal_texts asleep",
+    (c_char_p, c_void_p): "asleep_block",
+    (c_char_p, c_char_p): "setting unfollowed_settings settings_for_native shown_settings wake",
+    (c_char_p, c_char_p, c_char_p, c_char_p, c_char_p, c_int): "sleep",
     (c_char_p, c_int): "broken_promise host_memory phase_name site",
     (c_int,): "built_torch_version running_torch_version disable is_enabled epoch_end collapse_epochs halve_epochs "
-    "journal_start journal_observe_simulation take_look",
-    (c_int, c_char_p): "enable_with phase journal_write",
+    "journal_start journal_observe_simulation take_look make_room untag",
+    (c_int, c_char_p): "enable_with phase journal_write follow_settings tag",
     (c_int, c_char_p, c_char_p, c_int): "read_python",
-    (c_int, c_int): "set_phase expect_growth",
+    (c_int, c_int): "set_phase expect_growth cuda_malloc",
     (c_int, c_int, POINTER(c_int64), c_int): "stats",
     (c_int, c_void_p): "owns await_shareable make_shareable",
+    (c_int, c_void_p, c_char_p): "retag mark_asleep",
     (c_int, c_void_p, c_int64, c_int): "keep_in_place",
-    (c_int64,): "trim release_idle sites_left_out epochs_ended module_calls_to_epoch journal_module_calls",
+    (c_int, c_void_p, c_int64, c_int64, c_void_p): "copy_asleep",
+    (c_int64, c_char_p): "tagged_bytes",
+    (c_int64,): "release_idle sites_left_out epochs_ended module_calls_to_epoch journal_module_calls",
     (c_int64, c_int, POINTER(c_int64), POINTER(c_int64)): "take_peak",
     (c_int64, c_int64, c_void_p, c_int64): "journal_read",
     (None,): "forget_python record_in_detail",
@@ -53,7 +59,7 @@ _FUNCTIONS: dict[tuple[Any, ...], str] = {
 }
 
 
-class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions, JournalFunctions):
+class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions, JournalFunctions, SleepFunctions):
     """The functions of the library, for Python. May be called from any thread."""
 
     def __init__(self, path: str) -> None:
@@ -108,6 +114,18 @@ class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions, JournalFunc
         each is named once in the life of the process. "" if there are none."""
         return self._library.frugal_unfollowed_settings(None if settings is None else settings.encode()).decode()
 
+    def settings_for_pytorch(self, settings: str) -> str:
+        """What PyTorch is to be told in the place of these settings; then :meth:`follow_settings` is to be called."""
+        return self._library.frugal_settings_for_native(settings.encode()).decode()
+
+    def follow_settings(self, settings: str) -> bool:
+        """What they say of expandable segments holds for our memory from now on. Returns whether they are off."""
+        return bool(self._library.frugal_follow_settings(settings.encode()))
+
+    def shown_settings(self, settings: str) -> str:
+        """What programs are to read where PyTorch says that these are in force."""
+        return self._library.frugal_shown_settings(settings.encode()).decode()
+
     def set_history_only_ours(self, value: bool) -> None:
         self._library.frugal_set_history_only_ours(value)
 
@@ -146,6 +164,18 @@ def loaded() -> Library | None:
         with contextlib.suppress(FrugalAllocError):
             load()
     return _loaded
+
+
+def required() -> Library:
+    """The library, for what cannot be done without it.
+
+    Raises:
+        FrugalAllocError: frugal_alloc was never enabled.
+    """
+    library = loaded()
+    if library is None:
+        raise FrugalAllocError("frugal_alloc is not enabled: call frugal_alloc.enable() first")
+    return library
 
 
 def load() -> Library:

@@ -16,6 +16,9 @@ class FrugalAllocError(RuntimeError):
     """frugal_alloc cannot do what was asked. The message is one line that says why and what to do; PyTorch goes on as
     it was."""
 
+    # Where programs have it from, which is how a traceback names it.
+    __module__ = "frugal_alloc"
+
 
 class Functions:
     """A part of the library's functions. May be called from any thread."""
@@ -71,12 +74,13 @@ class MemoryFunctions(Functions):
 
     _library_with_gil: ctypes.PyDLL
 
-    def trim(self) -> int:
-        return self._check(self._library.frugal_trim())
-
     def release_idle(self) -> int:
         """What the setting idle_release does at the end of each interval: returns the bytes that went."""
         return self._check(self._library.frugal_release_idle())
+
+    def make_room(self) -> None:
+        """Gives idle memory back for a library that is about to take some; does nothing where that cannot be done."""
+        self._library.frugal_make_room()
 
     def stats(self, device: int) -> dict[str, int]:
         figures = (c_int64 * len(self._stat_names))()
@@ -94,6 +98,10 @@ class MemoryFunctions(Functions):
     def owns(self, address: int) -> bool:
         """Whether the address lies in our memory."""
         return bool(self._library.frugal_owns(address))
+
+    def enter_cuda_malloc(self, enter: bool) -> None:
+        """What this thread asks for is cudaMalloc's from now on, or as it was before. May be nested."""
+        self._check(self._library.frugal_cuda_malloc(enter))
 
     def keep_in_place(self, address: int, size: int, keep: bool) -> None:
         """From now on the physical memory of a range stays where it is, or may move again."""

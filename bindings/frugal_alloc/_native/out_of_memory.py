@@ -24,7 +24,7 @@ class OutOfMemory(NamedTuple):
     requested_bytes: int
     site: int
     verdict: str  # "too_big", "leak", "fragmentation" or "outside"
-    allocated_bytes: int
+    allocated_bytes: int  # without what sleeps
     awaiting_bytes: int  # freed, but a stream may still use them
     reserved_bytes: int
     native_reserved_bytes: int
@@ -39,6 +39,7 @@ class OutOfMemory(NamedTuple):
     tried: list[dict[str, Any]]  # "what" was tried, and "gained_bytes"
     host: str = ""  # where the GPU's memory is the host's: who has it
     host_own_bytes: int = 0  # pageable memory of this process, then
+    asleep_bytes: int = 0
 
 
 # The result is an address, as the text must outlive the call.

@@ -69,6 +69,20 @@ class SegmentRecord(NamedTuple):
     blocks: list[BlockRecord]
 
 
+class PrivatePool(NamedTuple):
+    """A private pool of PyTorch's."""
+
+    gpu: int
+    site: int  # where it was made; 0: not known
+    captured: bool  # by a graph
+    holders: int  # graphs and objects; 0: it was released
+    reserved_bytes: int
+    allocated_bytes: int
+    native_reserved_bytes: int  # of these, by PyTorch's own allocator
+    native_allocated_bytes: int
+    idle_bytes: int  # in segments that hold nothing, which come back once nobody holds the pool
+
+
 class SiteFunctions(Functions):
     """Where memory was asked for, and what each place holds."""
 
@@ -131,6 +145,10 @@ class SiteFunctions(Functions):
             SegmentRecord(**segment | {"blocks": list(map(BlockRecord._make, segment["blocks"]))})
             for segment in self._answer(self._library.frugal_segments())
         ]
+
+    def private_pools(self) -> list[PrivatePool]:
+        """Of every GPU. Looks at all that PyTorch's own allocator holds."""
+        return [PrivatePool(**pool) for pool in self._answer(self._library.frugal_private_pools())]
 
     def record_in_detail(self) -> None:
         """This thread records its next 10,000 allocations whatever their size; others do from their next sample on."""

@@ -6,7 +6,7 @@ import os
 
 from .. import _native, _out_of_memory, _tracking
 from .._report import live_verdicts
-from . import pytorch
+from . import all_reduce, communicators, memory_saver, pytorch
 
 
 def enable(settings: str, suppressions: str | os.PathLike[str] | None = None) -> None:
@@ -16,6 +16,9 @@ def enable(settings: str, suppressions: str | os.PathLike[str] | None = None) ->
         _tracking.check_suppressions(os.fspath(suppressions))
     library = _native.load()
     pytorch.move_before_sharing(library)
+    pytorch.follow_settings(library)
+    all_reduce.copy_inputs()
+    memory_saver.stand_in()
     if library.is_enabled():
         if settings:
             library.enable(settings)
@@ -25,7 +28,7 @@ def enable(settings: str, suppressions: str | os.PathLike[str] | None = None) ->
     library.enable(settings)
     if library.setting("remap") != "off":
         pytorch.leave_out_registration()
-    pytorch.watch_pytorchs(library)
+    communicators.make_room_for(library)
     if recorded is not None:
         pytorch.record_history_of_ours(library, recorded)
     try:

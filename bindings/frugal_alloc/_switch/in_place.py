@@ -1,8 +1,7 @@
-"""Memory that stays where it is: :func:`frugal_alloc.keep_in_place` and :func:`frugal_alloc.let_move`."""
+"""Memory that stays where it is: :func:`frugal_alloc.keep_in_place`."""
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 from .. import _native
@@ -10,27 +9,36 @@ from .. import _native
 if TYPE_CHECKING:
     import torch
 
-# No GPU has addresses beyond, and C has no larger numbers.
-_MOST = 1 << 63
+
+class Kept:
+    """A range of addresses whose physical memory does not move; see :func:`frugal_alloc.keep_in_place`."""
+
+    def __init__(self, address: int, size: int) -> None:
+        #: Of the tensor's first byte.
+        self.address = address
+        #: In bytes, from the first to the last.
+        self.size = size
+        # Where nothing was enabled, nothing moves.
+        self._library = _native.loaded() if size else None
+        if self._library is not None:
+            self._library.keep_in_place(address, size, True)
+
+    def release(self) -> None:
+        """Lets the memory move again. Does nothing at a second call."""
+        library, self._library = self._library, None
+        if library is not None:
+            library.keep_in_place(self.address, self.size, False)
+
+    def __enter__(self) -> Kept:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
 
 
-def keep(tensor: torch.Tensor) -> tuple[int, int]:
+def keep(tensor: torch.Tensor) -> Kept:
     """See :func:`frugal_alloc.keep_in_place`."""
-    kept = _range_of(tensor)
-    _move(*kept, keep=True)
-    return kept
-
-
-def let_move(kept: torch.Tensor | tuple[int, int]) -> None:
-    """See :func:`frugal_alloc.let_move`."""
-    _move(*(_checked(kept) if isinstance(kept, tuple) else _range_of(kept)), keep=False)
-
-
-def _move(address: int, size: int, *, keep: bool) -> None:
-    # Where nothing was enabled, nothing moves.
-    library = _native.loaded()
-    if library is not None and size:
-        library.keep_in_place(address, size, keep)
+    return Kept(*_range_of(tensor))
 
 
 def _range_of(tensor: Any) -> tuple[int, int]:
@@ -44,19 +52,10 @@ def _range_of(tensor: Any) -> tuple[int, int]:
         raise _native.FrugalAllocError(f"this tensor is {kind}; give one on a GPU that is not sparse")
     try:
         address = tensor.data_ptr()
-    except RuntimeError:
-        raise _native.FrugalAllocError("this tensor has no memory; give one that was made outside of tracing") from None
+    except RuntimeError as error:  # it was made in tracing, or sleeps
+        reason = str(error).splitlines()[0]
+        raise _native.FrugalAllocError(f"this tensor has no memory that could be kept: {reason}") from None
     if tensor.numel() == 0:
         return address, 0
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return address, (last + 1) * tensor.element_size()
-
-
-def _checked(kept: tuple) -> tuple[int, int]:
-    try:
-        address, size = map(operator.index, kept)
-    except (TypeError, ValueError):
-        address = size = -1
-    if not (0 <= address < _MOST and 0 <= size < _MOST):
-        raise _native.FrugalAllocError(f"{kept!r:.60} is not what keep_in_place() returned")
-    return address, size

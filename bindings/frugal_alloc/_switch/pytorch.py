@@ -7,6 +7,7 @@ import functools
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from .. import _native
@@ -15,6 +16,8 @@ from .. import _native
 LEAST_HISTORY = 1_000_000
 # What PyTorch's Python functions call to change settings in the middle of a run.
 _PYTORCH_SETTERS = ("_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings")
+# What tells them (torch 2.12).
+_PYTORCH_GETTER = "_accelerator_getAllocatorSettings"
 # PyTorch's variable, and its older name.
 _VARIABLES = ("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK")
 _YES = ("1", "t", "true", "y", "yes")
@@ -26,25 +29,47 @@ def warn_of_unfollowed(library: _native.Library, settings: str | None = None) ->
         warnings.warn(warning, RuntimeWarning, stacklevel=3)
 
 
-def watch_pytorchs(library: _native.Library) -> None:
-    """Warns also of settings that the program changes later."""
+def follow_settings(library: _native.Library) -> None:
+    """Lets what the program tells PyTorch later hold for our memory, too, or be warned of; done once.
+
+    Programs turn ``expandable_segments`` off around memory that others are to open, and on again. Where PyTorch's
+    settings are read they say that it is on while our memory, which is mapped likewise, serves.
+    """
     import torch
 
     for name in _PYTORCH_SETTERS:
-        setter = getattr(torch._C, name, None)
-        if setter is None or hasattr(setter, "__wrapped__"):
-            continue
-        setattr(torch._C, name, _watched(setter, library))
+        replace(torch._C, name, lambda setter: _followed(setter, library))
+    replace(torch._C, _PYTORCH_GETTER, lambda getter: lambda: library.shown_settings(getter()))
 
 
-def _watched(setter: Any, library: _native.Library) -> Any:
-    @functools.wraps(setter)
+def replace(module: Any, name: str, make: Callable[[Any], Any]) -> None:
+    """Replaces a function that the module may have, unless it has been replaced."""
+    function = getattr(module, name, None)
+    if function is not None and not hasattr(function, "__wrapped__"):
+        setattr(module, name, functools.wraps(function)(make(function)))
+
+
+def _followed(setter: Any, library: _native.Library) -> Any:
     def change(settings: str) -> None:
-        setter(settings)
+        setter(library.settings_for_pytorch(settings) if isinstance(settings, str) else settings)
+        is_turned_off = library.follow_settings(settings)
         if library.is_enabled():
             warn_of_unfollowed(library, settings)
+            if is_turned_off:
+                _warn_of_cuda_malloc()
 
     return change
+
+
+@functools.cache
+def _warn_of_cuda_malloc() -> None:
+    # Most programs turn it on again; one that does not would never learn why frugal_alloc serves nothing.
+    warnings.warn(
+        "expandable_segments:False: all new memory is cudaMalloc's, from PyTorch's own allocator, until the program "
+        "sets expandable_segments:True; frugal_alloc.cuda_malloc() does the same for a block of code",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 def recorded_history() -> int | None:
@@ -104,14 +129,12 @@ def move_before_sharing(library: _native.Library) -> None:
     """
     import torch
 
-    share = torch.UntypedStorage._share_cuda_
-    if hasattr(share, "__wrapped__"):
-        return
+    def moving(share: Any) -> Any:
+        def share_where_others_can_open(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> tuple:
+            if self.is_cuda:
+                library.make_shareable(self._cdata)
+            return share(self, *args, **kwargs)
 
-    @functools.wraps(share)
-    def share_where_others_can_open(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> tuple:
-        if self.is_cuda:
-            library.make_shareable(self._cdata)
-        return share(self, *args, **kwargs)
+        return share_where_others_can_open
 
-    torch.UntypedStorage._share_cuda_ = share_where_others_can_open  # type: ignore[method-assign]
+    replace(torch.UntypedStorage, "_share_cuda_", moving)

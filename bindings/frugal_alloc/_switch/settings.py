@@ -13,13 +13,11 @@ from .. import _native
 # No GPU has so many bytes; a number of thousands of digits cannot even be written out.
 _MOST_NUMBER = 1 << 63
 
-_SWITCHES = ("track", "publish", "remap")
+_SWITCHES = ("track", "publish")
 # What a number is, of which types it may be, and the unit of it in FRUGAL_ALLOC_CONF.
 _NUMBERS: dict[str, tuple[str, tuple[type, ...], str]] = {
     "memory_limit": ("bytes", (int,), ""),
     "idle_release": ("seconds", (int, float), "s"),
-    "driver_reserve": ("bytes", (int,), ""),
-    "host_reserve": ("bytes", (int,), ""),
 }
 
 

@@ -1,0 +1,75 @@
+"""The library's functions about tags and memory that sleeps, for Python; see bindings/c_api/c_api.h."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from .memory import Functions, encode
+
+
+class AsleepBlock(NamedTuple):
+    """A block without physical memory."""
+
+    address: int
+    tag: str  # "": none
+    site: int  # that asked for it; 0: not known
+
+
+class SleepFunctions(Functions):
+    """What memory is for, what sleeps, and what wakes."""
+
+    def enter_tag(self, name: str) -> None:
+        """What this thread allocates has the tag from now on. May be nested."""
+        self._check(self._library.frugal_tag(encode(name)))
+
+    def leave_tag(self) -> None:
+        """The tag that was entered last holds no more."""
+        self._check(self._library.frugal_untag())
+
+    def retag(self, storage: int | None, name: str) -> bool:
+        """Gives the block of a storage (``UntypedStorage._cdata``) a tag; "": none. False: it is not our memory. None
+        makes the tag known."""
+        return self._check(self._library.frugal_retag(storage, encode(name))) != 0
+
+    def sleep(
+        self,
+        tags: Iterable[str] | None,
+        keep: Iterable[str],
+        drop: Iterable[str],
+        host: str,
+        poison: bool,
+    ) -> list[dict[str, Any]]:
+        """Without `tags` all sleeps that may. Returns a row for each GPU."""
+        arguments = (_joined(tags), _joined(keep), _joined(drop), encode(host), poison)
+        return self._answer(self._library.frugal_sleep(*arguments))["gpus"]
+
+    def wake(self, tags: Iterable[str] | None) -> list[dict[str, Any]]:
+        """Returns a row for each GPU."""
+        return self._answer(self._library.frugal_wake(_joined(tags)))["gpus"]
+
+    def asleep(self) -> list[dict[str, Any]]:
+        """A row for each GPU."""
+        return self._answer(self._library.frugal_asleep())["gpus"]
+
+    def mark_asleep(self, storage: int, message: str) -> bool:
+        """From now on PyTorch raises RuntimeError with the message in whatever asks the storage for its data, until its
+        block wakes. False: the block is awake."""
+        return self._check(self._library.frugal_mark_asleep(storage, encode(message))) != 0
+
+    def asleep_block(self, storage: int) -> AsleepBlock | None:
+        """The block of a storage; None: it is awake, or not our memory."""
+        block = self._answer(self._library.frugal_asleep_block(storage))
+        return None if block is None else AsleepBlock(**block)
+
+    def copy_asleep(self, storage: int, offset: int, size: int, to: int) -> bool:
+        """Copies so many bytes of a storage to the address `to` on the host, if it sleeps; False: it does not."""
+        return self._check(self._library.frugal_copy_asleep(storage, offset, size, to)) != 0
+
+    def tagged_bytes(self, tags: Iterable[str]) -> int:
+        """In blocks of all GPUs that have one of these tags, awake or asleep."""
+        return self._check(self._library.frugal_tagged_bytes(_joined(tags)))
+
+
+def _joined(names: Iterable[str] | None) -> bytes | None:
+    return None if names is None else encode("\n".join(names))
