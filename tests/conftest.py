@@ -13,7 +13,7 @@ from collections.abc import MutableMapping
 
 import pytest
 
-# What the tests read themselves, and what docs/simulated_gpu.md lets a session say of the simulated GPU.
+# What the tests read themselves, and what docs/simulated_gpu_inside.md lets a session say of the simulated GPU.
 _KNOBS = ("FRUGAL_TEST_", "FRUGAL_FAULTS_", "FRUGAL_ORDER_", "FRUGAL_FUZZ_", "FRUGAL_SIM_")
 # Of Python's, these say where things are, and nothing about how a program behaves.
 _PLACES = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE")

@@ -48,6 +48,13 @@ def segment_of(memory: torch.Tensor | int, snapshot: dict | None = None) -> dict
     return found
 
 
+def native_pool() -> torch.cuda.MemPool:
+    """One of PyTorch's own, as if a graph had been captured into it."""
+    pool = torch.cuda.MemPool()
+    torch._C._cuda_getCheckpointState(torch.cuda.current_device(), pool.id)
+    return pool
+
+
 def collect() -> None:
     gc.collect()
     torch.cuda.synchronize()

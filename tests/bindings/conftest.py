@@ -35,11 +35,18 @@ MOMENTS = ("before CUDA", "mid-run")
 ON_REAL_GPU = os.environ.get("FRUGAL_TEST_GPU") in ("real", "shared")
 
 # What a file needs that is not the usual one GPU with virtual memory.
-GPUS = {"test_distributed.py": 2, "test_foreign_streams.py": 2, "test_peers.py": 2}
+GPUS = {"test_distributed.py": 2, "test_foreign_streams.py": 2, "test_peers.py": 2, "test_sleep.py": 2}
 # What sees PyTorch's operators for these two is a frame of Python, and some tests look at frames.
 FRAMES_ALONE = {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"}
+WITH_VALUES = {"FRUGAL_SIM_VALUES": "cpu"}
 ENVIRONMENT = {
     "test_segments.py": {"FRUGAL_SIM_VMM": "0"},
+    "test_sleep.py": WITH_VALUES,
+    "test_sleep_programs.py": WITH_VALUES,
+    "test_sleep_tags.py": WITH_VALUES,
+    "test_sleep_training.py": WITH_VALUES,
+    "test_memory_saver.py": WITH_VALUES,
+    "test_vllm.py": WITH_VALUES,
     "test_advice.py": FRAMES_ALONE,
     "test_explanations.py": FRAMES_ALONE,
     "test_journal.py": FRAMES_ALONE,
@@ -57,14 +64,18 @@ BOTH_MOMENTS = (
 # These start processes of their own for each moment.
 ONE_MOMENT = (
     "test_journal.py",
+    "test_memory_saver.py",
     "test_module_variables.py",
     "test_processes.py",
     "test_every_python.py",
     "test_refusals.py",
     "test_same_as_native.py",
     "test_settings.py",
+    "test_sleep_programs.py",
+    "test_switches.py",
     "test_distributed.py",
     "test_unified_memory.py",
+    "test_vllm.py",
 )
 
 

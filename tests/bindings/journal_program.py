@@ -104,7 +104,7 @@ def work(allocator: str) -> dict[str, Any]:
         "torch_held": figures["reserved_bytes.all.current"],
         "allocations": sum(entry.kind == journal.ALLOCATION for entry in entries),
         "torch_allocations": figures["allocation.all.allocated"],
-        "frugal_allocations": frugal_alloc.stats()["allocations"] if "frugal" in allocator else 0,
+        "frugal_allocations": frugal_alloc.memory_stats()["allocations"] if "frugal" in allocator else 0,
         "gpus": sorted({entry.gpu for entry in entries}),
         "on_simulation": min(entry.gpu_used for entry in entries) >= 0,
     }

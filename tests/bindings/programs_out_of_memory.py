@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from pathlib import Path
 
@@ -82,6 +83,111 @@ class Language(nn.Module):
         return self.head(self.layers(self.words(words)))
 
 
+def distilled(batch: int = 64) -> None:
+    """A small model learns what a larger one makes of the words, and the words."""
+    teacher, student = Language().cuda(), Language().cuda()
+    optimizer = optimizer_of(student, "SGD")
+    for _ in range(2):
+        words = torch.zeros(batch, 16, dtype=torch.long, device="cuda")
+        with torch.no_grad():
+            wanted = teacher(words)
+        made = student(words)
+        soft = nn.functional.kl_div(
+            nn.functional.log_softmax(made / 2, -1), nn.functional.softmax(wanted / 2, -1), reduction="batchmean"
+        )
+        loss = nn.functional.cross_entropy(made.flatten(0, 1), words.flatten()) + soft
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def gathered_features(batch: int = 1 << 14) -> None:
+    model, found = layers().cuda(), {"features": []}
+    with torch.no_grad():
+        for _ in range(8):
+            values = torch.zeros(batch, WIDTH, device="cuda")
+            made = model(values)
+            found["features"].append(made)
+
+
+def growing_batches(model: nn.Module, values: torch.Tensor, batches: tuple[int, ...], optimizer: str = "AdamW") -> None:
+    """Trains with batches of one size after the other."""
+    model.cuda()
+    stepping = optimizer_of(model, optimizer)
+    for batch in batches:
+        inputs = values.expand(batch, *values.shape[1:]).cuda()
+        loss = model(inputs).square().mean()
+        stepping.zero_grad()
+        loss.backward()
+        stepping.step()
+
+
+def growing_images(batch: int = 64, first: int = 4) -> None:
+    convolutions = [(nn.Conv2d(3 if i == 0 else 16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()) for i in range(6)]
+    model = nn.Sequential(*(layer for block in convolutions for layer in block))
+    growing_batches(model, torch.zeros(1, 3, 64, 64), (first, first, batch))
+
+
+def growing_from_the_first(batch: int = 64, first: int = 4) -> None:
+    growing_batches(layers(4), torch.zeros(1, 256, WIDTH), (first, batch))
+
+
+def growing_wide(batch: int = 256, first: int = 16) -> None:
+    """48 MiB of parameters, whose step takes more than a small batch does."""
+    growing_batches(layers(3, 1024), torch.zeros(1, 64, 1024), (first, first, batch))
+
+
+def growing_from_loader(batch: int = 96, first: int = 8) -> None:
+    model = nn.Sequential(*(nn.Conv2d(3 if i == 0 else 16, 16, 3, padding=1) for i in range(8))).cuda()
+    optimizer = optimizer_of(model, "SGD", momentum=True)
+    batches = [[0] * size for size in (first, first, batch)]
+    for values in torch.utils.data.DataLoader(torch.zeros(1, 3, 64, 64), batch_sampler=batches):
+        loss = model(values.cuda()).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def pooled(batch: int = 128) -> None:
+    """A convolutional network whose later layers take less than its first ones."""
+    widths = (3, 16, 32, 64, 128)
+    blocks = [
+        (nn.Conv2d(made, wide, 3, 2, 1, bias=False), nn.BatchNorm2d(wide), nn.ReLU(), nn.Conv2d(wide, wide, 3, 1, 1))
+        for made, wide in itertools.pairwise(widths)
+    ]
+    model = nn.Sequential(*(layer for block in blocks for layer in block), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    growing_batches(model, torch.zeros(1, 3, 128, 128), (batch,), "SGD")
+
+
+class HourGlass(nn.Module):
+    """Takes places away and brings them back, with joins to what was there, and has one pool for all."""
+
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.pool = nn.MaxPool2d(2)
+        self.down = nn.ModuleList(self.block(*sizes) for sizes in ((3, width), (width, 2 * width)))
+        self.middle = self.block(2 * width, 4 * width)
+        self.up = nn.ModuleList(self.block(*sizes) for sizes in ((6 * width, 2 * width), (3 * width, width)))
+
+    @staticmethod
+    def block(taken: int, made: int) -> nn.Module:
+        return nn.Sequential(nn.Conv2d(taken, made, 3, padding=1), nn.BatchNorm2d(made), nn.ReLU())
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        joins = []
+        for block in self.down:
+            joins.append(block(images))
+            images = self.pool(joins[-1])
+        images = self.middle(images)
+        for block in self.up:
+            images = block(torch.cat((nn.functional.interpolate(images, scale_factor=2.0), joins.pop()), 1))
+        return images
+
+
+def hour_glass(batch: int = 64) -> None:
+    growing_batches(HourGlass(), torch.zeros(1, 3, 64, 64), (batch,))
+
+
 def language(batch: int = 8, chunks: int = 1) -> None:
     model = Language().cuda()
     words = torch.zeros(batch, 1024, dtype=torch.long, device="cuda")
@@ -97,6 +203,28 @@ def language(batch: int = 8, chunks: int = 1) -> None:
         parts = zip(hidden.chunk(chunks), words.view(-1).chunk(chunks), strict=True)
         loss = sum(checkpoint(part_of_loss, *part, use_reentrant=False) for part in parts) / words.numel()
     loss.backward()
+
+
+class TiedLanguage(Language):
+    """Its logits are made by no layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        del self.head
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return self.layers(self.words(words)) @ self.words.weight.t()
+
+
+def tied_language(batch: int = 32) -> None:
+    model = TiedLanguage().cuda()
+    optimizer = optimizer_of(model, "AdamW")
+    for _ in range(2):
+        words = torch.zeros(batch, 128, dtype=torch.long, device="cuda")
+        loss = nn.functional.cross_entropy(model(words).view(-1, WORDS), words.view(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
 
 def one_long_text(chunks: int = 1) -> None:
@@ -219,3 +347,15 @@ def helped(helper_first: bool = True) -> None:
     if helper is None:
         helper = torch.zeros(50 * MIB, device="cuda")
     print(helper.shape)
+
+
+def spread(at_once: bool = False) -> None:
+    """Small tensors stay where many were, in pages that nothing large can use."""
+    if at_once:
+        kept = [torch.zeros(323, 16 << 10, device="cuda")]
+    else:
+        small = [torch.zeros(16 << 10, device="cuda") for _ in range(10_000)]
+        kept = small[::31]
+        del small
+    large = torch.zeros(75 * MIB, device="cuda")
+    print(len(kept), large.shape)

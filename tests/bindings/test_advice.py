@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import re
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from binding_helpers import MIB, collect
-from frugal_alloc._out_of_memory import levers, ownership
+from frugal_alloc._out_of_memory import ownership
 from out_of_memory_messages import failure, leaving, line_of
 
 numbers = itertools.count()
@@ -197,20 +199,32 @@ def test_nothing_is_said_of_no_grad_where_it_is_on(program: Any) -> None:
     assert "no_grad" not in text, text
 
 
-@pytest.mark.parametrize(
-    ("peaks", "current", "capacity", "fits"),
-    [
-        ({16: 1600, 20: 2000}, 32, 2450, 24),
-        ({16: 1600, 20: 2000, 8: 900}, 32, 2450, 24),
-        ({16: 1600}, 32, 2450, None),
-        ({16: 1600, 20: 1500}, 32, 2450, None),
-        ({16: 1600, 20: 2000}, 22, 2450, None),
-        ({16: 1600, 32: 3200}, 32, 2450, None),
-    ],
-    ids=["two sizes", "largest two", "one size", "does not grow", "would have fit", "its own peak"],
+CELLS = (
+    "Out = _oh = {}",
+    "Out[2] = _2 = torch.zeros(12 << 20, device='cuda')",
+    "Out[3] = _3 = _ = torch.zeros(12 << 20, device='cuda')",
 )
-def test_batch_is_told_only_by_two_sizes_that_were_seen(
-    peaks: dict[int, int], current: int, capacity: int, fits: int | None
-) -> None:
-    text = levers.fitting_batch(peaks, current, capacity)
-    assert text is None if fits is None else text.startswith(f"a batch of {fits} would have fit")
+
+
+def test_a_notebooks_out_is_named_with_how_to_let_it_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = {"torch": torch, "__name__": "__main__"}
+    for number, cell in enumerate(CELLS, 1):
+        exec(compile(cell, f"<ipython-input-{number}-0123456789ab>", "exec"), notebook)
+    # What IPython 8 and 9 have beside it, which %reset -f out leaves.
+    shell = types.SimpleNamespace(
+        user_ns_hidden={name: notebook[name] for name in ("_2", "_3", "_")},
+        displayhook=types.SimpleNamespace(_=notebook["_3"]),
+        last_execution_result=types.SimpleNamespace(result=notebook["_3"]),
+    )
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    failing = compile(f"large = {HUNDRED}", "<ipython-input-4-0123456789ab>", "exec")
+    with leaving(50 * MIB):
+        advice = line_of("Change first", failure(exec, failing, notebook))
+        assert advice.startswith("`Out` keeps the values of cells' last lines (96.00 MiB): end such a line"), advice
+        shell.__dict__.clear()
+        monkeypatch.undo()
+        for name in ("Out", "_oh", "_2", "_3", "_"):
+            del notebook[name]
+        exec(failing, notebook)
+    notebook.clear()
+    collect()

@@ -67,6 +67,32 @@ torch.distributed.destroy_process_group()
     assert (result["left"], result["on"]) == ("0", True)
 
 
+def test_a_pool_that_nccl_registers_is_natives():
+    result = run_well(
+        NCCL_GROUP
+        + """
+import frugal_alloc
+frugal_alloc.enable()
+begin()
+torch.distributed.all_reduce(torch.ones(4, device="cuda"))
+backend = torch.distributed.group.WORLD._get_backend(torch.device("cuda"))
+owns = frugal_alloc._native.load().owns
+pool = torch.cuda.MemPool()
+def pooled():
+    with torch.cuda.use_mem_pool(pool):
+        return torch.empty(1 << 20, device="cuda")
+before = pooled()
+backend.register_mem_pool(pool)
+after = pooled()
+report(ours=[owns(tensor.data_ptr()) for tensor in (before, after)],
+       shown=[s["address"] == after.data_ptr() for s in pool.snapshot()])
+torch.distributed.destroy_process_group()
+"""
+    )
+    assert result["ours"] == [True, False], result["stderr"]
+    assert result["shown"] == [True]
+
+
 @pytest.mark.parametrize("order", ["begin(); frugal_alloc.enable()", "frugal_alloc.enable(); switch_on(); begin()"])
 def test_nccl_that_registers_every_segment_does_not_find_ours(order):
     result = run_python(

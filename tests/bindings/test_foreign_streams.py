@@ -39,9 +39,9 @@ def external_stream() -> Iterator[torch.cuda.ExternalStream]:
 @pytest.fixture(autouse=True)
 def no_failed_call():
     """Whatever is done to streams, the driver fails no call of ours."""
-    before = [frugal_alloc.stats(gpu)["driver_failures"] for gpu in (0, 1)]
+    before = [frugal_alloc.memory_stats(gpu)["driver_failures"] for gpu in (0, 1)]
     yield
-    assert [frugal_alloc.stats(gpu)["driver_failures"] for gpu in (0, 1)] == before
+    assert [frugal_alloc.memory_stats(gpu)["driver_failures"] for gpu in (0, 1)] == before
 
 
 def use_everything() -> None:
@@ -66,11 +66,11 @@ def test_stream_destroyed_before_or_after_its_tensors_are_freed_stops_nothing(is
 
 def test_memory_of_a_destroyed_stream_is_given_back():
     torch.cuda.empty_cache()
-    before = frugal_alloc.stats()["reserved_bytes"]
+    before = frugal_alloc.memory_stats()["reserved_bytes"]
     with external_stream() as stream, torch.cuda.stream(stream):
         empty(64 * MIB).zero_()
     torch.cuda.empty_cache()
-    assert frugal_alloc.stats()["reserved_bytes"] <= before + 2 * MIB
+    assert frugal_alloc.memory_stats()["reserved_bytes"] <= before + 2 * MIB
 
 
 def test_stream_that_recorded_memory_is_destroyed_after_it_is_freed():

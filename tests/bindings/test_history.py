@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 import torch
-from binding_helpers import MIB, collect, empty, is_ours, limit, segment_of
-from frugal_alloc import stats
+from binding_helpers import MIB, collect, empty, is_ours, limit, native_pool, segment_of
+from frugal_alloc import memory_stats
 from torch.cuda import _memory_viz
 
 
@@ -53,7 +53,7 @@ def test_segments_add_up_to_reserved_memory():
 
 
 def test_segments_are_in_the_order_of_addresses():
-    pool = torch.cuda.MemPool()
+    pool = native_pool()
     with torch.cuda.use_mem_pool(pool):
         native = empty(3 * MIB)
     ours = empty(3 * MIB)
@@ -80,7 +80,7 @@ def test_mapping_is_traced(recording):
 
 
 def test_traced_snapshot_counts_natives_memory_and_ours_once(recording):
-    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+    with torch.cuda.use_mem_pool(native_pool()):
         native = empty(3 * MIB)
     ours = empty(5 * MIB)
     torch.cuda.memory._snapshot()
@@ -90,7 +90,7 @@ def test_traced_snapshot_counts_natives_memory_and_ours_once(recording):
 
 
 def test_trace_is_in_the_order_of_time(recording):
-    pool = torch.cuda.MemPool()
+    pool = native_pool()
     for _ in range(10):
         ours = empty(MIB)
         with torch.cuda.use_mem_pool(pool):
@@ -101,7 +101,7 @@ def test_trace_is_in_the_order_of_time(recording):
 
 
 def test_trace_of_ours_and_natives_memory_together_is_no_longer(recording):
-    pool = torch.cuda.MemPool()
+    pool = native_pool()
     torch.cuda.memory._record_memory_history(max_entries=10)
     for _ in range(20):
         with torch.cuda.use_mem_pool(pool):
@@ -197,10 +197,10 @@ def test_trace_of_stitches_leads_back_to_where_it_began(recording):
     torch.cuda.empty_cache()
     torch.cuda.memory._record_memory_history(clear_history=True)
     before = torch.cuda.memory._snapshot()
-    stitches = stats()["stitches"]
+    stitches = memory_stats()["stitches"]
     with limit(torch.cuda.memory_reserved() + 560 * MIB):
         use_memory_so_that_it_is_stitched()
-    assert stats()["stitches"] > stitches
+    assert memory_stats()["stitches"] > stitches
     after = torch.cuda.memory._snapshot()
     state = State(after)
     for entry in reversed(after["device_traces"][0]):

@@ -144,7 +144,7 @@ def test_what_a_frame_holds_in_objects_and_lists_is_at_work() -> None:
             self.keys = [torch.zeros(4, 1 << 20, device="cuda") for _ in range(3)]
 
     frame = type("Frame", (), {"values": {"cache": Cache(), "model": torch.nn.Linear(512, 512).cuda()}, "file": ""})
-    assert frugal_alloc.stats()["allocated_bytes"] > 0
+    assert frugal_alloc.memory_stats()["allocated_bytes"] > 0
     found = levers.look([frame], 0)
     assert (found.rows, found.row_bytes, found.single_bytes) == (4, 48 * MIB, 48 * MIB)
     assert found.weight_bytes == 512 * 512 * 4 + 512 * 4

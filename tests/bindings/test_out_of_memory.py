@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, limit, room, simulated_gpu
+from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, limit, native_pool, room, simulated_gpu
 
 TOO_MUCH = 1 << 44
 
@@ -47,24 +47,24 @@ def test_first_sentences_are_pytorchs(out_of_memory):
 def test_message_says_what_is_held(out_of_memory):
     held = empty(200 * MIB)
     text = str(out_of_memory())
-    match = re.search(r"frugal_alloc holds (\S+ \w+): (\S+) MiB in tensors", text)
+    match = re.search(r"frugal_alloc has reserved (\S+ \w+): (\S+) MiB allocated", text)
     assert match, text
     assert float(match[2]) >= held.numel() / MIB
 
 
 def test_error_says_what_native_and_what_others_hold(out_of_memory):
     collect()
-    pool = torch.cuda.MemPool()
+    pool = native_pool()
     with torch.cuda.use_mem_pool(pool):
         pooled = empty(300 * MIB)
     ours = empty(200 * MIB)
     text = " ".join(str(out_of_memory()).split())
     free, total = torch.cuda.mem_get_info()
     reserved = torch.cuda.memory_reserved()
-    own = frugal_alloc.stats()["reserved_bytes"]
+    own = frugal_alloc.memory_stats()["reserved_bytes"]
     units = {"bytes": 1, "KiB": 1 << 10, "MiB": MIB, "GiB": GIB}
     for holder, size in (
-        ("native allocator holds", reserved - own),
+        ("native allocator has reserved", reserved - own),
         ("(?:Others hold|The other)", total - free - reserved),
     ):
         said = re.search(rf"{holder} ([\d.]+) (\w+)", text)
@@ -82,9 +82,9 @@ def test_error_names_a_failure_of_the_driver_on_the_way(out_of_memory):
 
 def test_retries_of_ours_count(out_of_memory):
     empty(MIB)
-    before, ours = torch.cuda.memory_stats()["num_alloc_retries"], frugal_alloc.stats()["retries"]
+    before, ours = torch.cuda.memory_stats()["num_alloc_retries"], frugal_alloc.memory_stats()["retries"]
     out_of_memory()
-    risen = frugal_alloc.stats()["retries"] - ours
+    risen = frugal_alloc.memory_stats()["retries"] - ours
     assert risen > 0
     assert torch.cuda.memory_stats()["num_alloc_retries"] >= before + risen
 
@@ -121,7 +121,7 @@ def test_our_idle_memory_is_given_back_when_native_needs_it():
     with room(6 * GIB):
         ours = empty(4 * GIB)
         del ours
-        pool = torch.cuda.MemPool()
+        pool = native_pool()
         with torch.cuda.use_mem_pool(pool):
             pooled = empty(3 * GIB)
         assert not is_ours(pooled)
@@ -143,7 +143,7 @@ def test_memory_fraction_limits_us(out_of_memory):
 def test_a_limit_is_set_although_the_driver_fails_once():
     empty(MIB)
     with Simulation().faults("memory_info@1=invalid_value"), memory_limit("8GiB"):
-        assert frugal_alloc.stats()["limit_bytes"] == 8 * GIB
+        assert frugal_alloc.memory_stats()["limit_bytes"] == 8 * GIB
 
 
 @simulated_gpu
@@ -157,7 +157,7 @@ def test_a_limit_that_could_not_be_set_is_not_set_later():
     # Works the limit out anew, from all that are set.
     torch.cuda.set_per_process_memory_fraction(0.75)
     try:
-        assert frugal_alloc.stats()["limit_bytes"] == torch.cuda.get_device_properties(0).total_memory * 3 // 4
+        assert frugal_alloc.memory_stats()["limit_bytes"] == torch.cuda.get_device_properties(0).total_memory * 3 // 4
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
 
@@ -168,11 +168,11 @@ def test_a_fraction_that_could_not_be_set_holds_for_nobody():
     with Simulation().faults("memory_info@1+=invalid_value"), pytest.raises(RuntimeError, match="could not limit"):
         torch.cuda.set_per_process_memory_fraction(0.1)
     assert torch.cuda.get_per_process_memory_fraction() == 1.0
-    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+    with torch.cuda.use_mem_pool(native_pool()):
         assert not is_ours(empty(3 * GIB))
     # Works the limit out anew, from all that are set.
     with memory_limit("8GiB"):
-        assert frugal_alloc.stats()["limit_bytes"] == 8 * GIB
+        assert frugal_alloc.memory_stats()["limit_bytes"] == 8 * GIB
 
 
 @simulated_gpu
@@ -180,11 +180,11 @@ def test_a_fraction_that_could_not_be_set_holds_for_nobody():
 def test_memory_that_the_driver_fails_to_map_is_natives(kind):
     collect()
     torch.cuda.empty_cache()
-    failures = frugal_alloc.stats()["driver_failures"]
+    failures = frugal_alloc.memory_stats()["driver_failures"]
     with torch.cuda.stream(torch.cuda.Stream()), Simulation().faults(f"{kind}@1+=invalid_value"):
         block = empty(300 * MIB)
         assert not is_ours(block)
-    assert frugal_alloc.stats()["driver_failures"] > failures
+    assert frugal_alloc.memory_stats()["driver_failures"] > failures
     del block
     assert is_ours(empty(300 * MIB))
 
@@ -194,12 +194,12 @@ def test_free_memory_is_joined_where_the_driver_has_less_than_it_says():
     collect()
     torch.cuda.empty_cache()
     pieces = [empty(200 * MIB) for _ in range(3)]
-    stitches = frugal_alloc.stats()["stitches"]
+    stitches = frugal_alloc.memory_stats()["stitches"]
     del pieces[::2]
     with Simulation().faults("create@1+=out_of_memory"):
         joined = empty(300 * MIB)
         assert is_ours(joined)
-    assert frugal_alloc.stats()["stitches"] == stitches + 1
+    assert frugal_alloc.memory_stats()["stitches"] == stitches + 1
     del joined, pieces
 
 

@@ -1,4 +1,4 @@
-"""Memory that stays where it is, for those who registered it: keep_in_place, let_move and remap:off."""
+"""Memory that stays where it is, for those who registered it: keep_in_place and remap:off."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from frugal_alloc._switch import in_place
 # Two pieces of 64 MiB with a tensor between them, in a process that may hold no more: 100 MiB can be had only of both.
 TWO_PIECES = """
 import torch, frugal_alloc
+from frugal_alloc import _native
 MIB = 1 << 20
 frugal_alloc.enable(memory_limit=132 * MIB)
 first, between, last = (torch.empty(size * MIB, dtype=torch.uint8, device="cuda") for size in (64, 4, 64))
@@ -29,12 +30,12 @@ def test_kept_memory_stays_after_its_tensor_is_freed_until_it_is_let_go():
         TWO_PIECES
         + """
 kept = frugal_alloc.keep_in_place(first)
-assert kept == (first.data_ptr(), first.nbytes)
+assert (kept.address, kept.size) == (first.data_ptr(), first.nbytes)
 address = first.data_ptr()
 del first, last
 torch.cuda.empty_cache()
 report(kept=allocates(100), again=torch.empty(64 * MIB, dtype=torch.uint8, device="cuda").data_ptr() == address)
-frugal_alloc.let_move(kept)
+kept.release()
 report(let_go=allocates(100))
 """
     )
@@ -45,11 +46,11 @@ def test_nothing_is_joined_where_nothing_may_move():
     result = run_python(
         TWO_PIECES
         + """
-frugal_alloc.enable(remap=False)
+_native.load().enable("remap:off")
 del first, last
 allocates(100)
-report(stitches=frugal_alloc.stats()["stitches"])
-frugal_alloc.enable(remap=True)
+report(stitches=frugal_alloc.memory_stats()["stitches"])
+_native.load().enable("remap:on")
 report(served=allocates(100))
 """
     )
@@ -78,7 +79,6 @@ report(shown=any(first <= tensor.data_ptr() < end for first, end in addresses))
 
 def test_range_is_from_the_first_byte_to_the_last():
     tensor = empty(4 * MIB)
-    assert frugal_alloc.keep_in_place(tensor) == (tensor.data_ptr(), 4 * MIB)
     square = tensor.view(torch.float32).view(1024, 1024)
     for view, first, size in (
         (square.t(), 0, 4 * MIB),
@@ -86,10 +86,10 @@ def test_range_is_from_the_first_byte_to_the_last():
         (square[:, 5], 20, 1023 * 4096 + 4),
         (square.expand(3, 1024, 1024), 0, 4 * MIB),
     ):
-        assert frugal_alloc.keep_in_place(view) == (tensor.data_ptr() + first, size)
-        frugal_alloc.let_move(view)
-    frugal_alloc.let_move(tensor)
-    assert frugal_alloc.keep_in_place(square[:0])[1] == 0
+        with frugal_alloc.keep_in_place(view) as kept:
+            assert (kept.address, kept.size) == (tensor.data_ptr() + first, size)
+    with frugal_alloc.keep_in_place(square[:0]) as kept:
+        assert kept.size == 0
 
 
 @pytest.mark.parametrize(
@@ -102,25 +102,25 @@ def test_range_is_from_the_first_byte_to_the_last():
     ],
 )
 def test_what_is_no_tensor_on_a_gpu_is_refused(what, why):
-    for call in (frugal_alloc.keep_in_place, frugal_alloc.let_move):
-        with pytest.raises(FrugalAllocError, match=why):
-            call(what)
+    with pytest.raises(FrugalAllocError, match=why):
+        frugal_alloc.keep_in_place(what)
 
 
-def test_memory_is_let_go_as_often_as_it_was_kept_and_not_once_more():
-    tensor = empty(4 * MIB)
-    for _ in range(2):
-        frugal_alloc.keep_in_place(tensor)
-    for _ in range(2):
-        frugal_alloc.let_move(tensor)
-    with pytest.raises(FrugalAllocError):
-        frugal_alloc.let_move(tensor)
-
-
-@pytest.mark.parametrize("pair", [(), (1,), (1, 2, 3), ("a", 2), (-1, 5), (5, -1), (1 << 70, 1), (5, 1 << 64)])
-def test_what_was_not_kept_is_refused(pair):
-    with pytest.raises(FrugalAllocError, match="is not what keep_in_place"):
-        frugal_alloc.let_move(pair)
+def test_memory_that_is_kept_twice_stays_until_both_are_released_and_releasing_again_does_nothing():
+    result = run_well(
+        TWO_PIECES
+        + """
+kept = [frugal_alloc.keep_in_place(first) for _ in range(2)]
+del first, last
+kept[0].release()
+kept[0].release()
+report(once=allocates(100))
+with kept[1]:
+    pass
+report(twice=allocates(100))
+"""
+    )
+    assert (result["once"], result["twice"]) == (False, True)
 
 
 def test_sparse_tensors_are_refused():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import subprocess
+import sys
 from typing import Any
 
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import GIB, MIB, collect, empty, is_ours, room
+from binding_helpers import GIB, MIB, collect, empty, is_ours, native_pool, room
 from frugal_alloc._out_of_memory.ownership import Ownership
 from frugal_alloc._report import page, schema
 
@@ -43,7 +46,7 @@ def by_pool(gpu: dict[str, Any]) -> dict[str, tuple[int, int]]:
 def test_what_graphs_and_pools_hold_is_told_apart() -> None:
     before = by_pool(row())
     held = capture()
-    pool = torch.cuda.MemPool()
+    pool = native_pool()
     with torch.cuda.use_mem_pool(pool):
         pooled = empty(100 * MIB)
     after = by_pool(row())
@@ -57,12 +60,15 @@ def test_what_graphs_and_pools_hold_is_told_apart() -> None:
 def test_the_totals_are_those_of_pytorch() -> None:
     held = capture()
     gpu = row()
-    stats = frugal_alloc.stats()
+    stats = frugal_alloc.memory_stats()
     in_use = gpu["allocated_bytes"] + gpu["native_allocated_bytes"]
     assert in_use == torch.cuda.memory_allocated()
     assert stats["allocated_bytes"] + stats["native_allocated_bytes"] == torch.cuda.memory_allocated()
     assert sum(one["allocated_bytes"] for one in gpu["pools"]) == gpu["native_allocated_bytes"]
     assert sum(one["reserved_bytes"] for one in gpu["pools"]) == gpu["native_reserved_bytes"]
+    # What the driver needs for a graph itself is in none of these.
+    of_pools = sum(one["reserved_bytes"] for one in gpu["pools"] if one["pool"] != "rest")
+    assert sum(one["reserved_bytes"] for one in gpu["private_pools"]) == of_pools
     assert gpu["peak_in_use_bytes"] >= torch.cuda.max_memory_allocated() >= in_use
     del held
 
@@ -71,7 +77,7 @@ def test_text_and_page_have_the_total_and_what_graphs_hold_of_it() -> None:
     held = capture()
     report = frugal_alloc.report()
     text = str(report)
-    told = re.search(r"^GPU 0 \(.*\): ([\d.]+) (\w+) in use", text, re.M)
+    told = re.search(r"^GPU 0 \(.*\): ([\d.]+) (\w+) allocated", text, re.M)
     units = {"KiB": 1 << 10, "MiB": MIB, "GiB": GIB}
     assert float(told[1]) * units[told[2]] == pytest.approx(torch.cuda.memory_allocated(), rel=0.01), text
     assert re.search(r"^  of it .*\d+\.\d\d MiB in CUDA graphs", text, re.M), text
@@ -84,8 +90,114 @@ def test_text_and_page_have_the_total_and_what_graphs_hold_of_it() -> None:
     del held
 
 
+def line_of(function: Any, text: str) -> int:
+    """The function's first line with the text."""
+    lines, first = inspect.getsourcelines(function)
+    return first + next(number for number, line in enumerate(lines) if text in line)
+
+
+def of_line(line: int) -> dict[str, Any]:
+    (pool,) = (one for one in row()["private_pools"] if (one["file"], one["line"]) == (__file__, line))
+    return pool
+
+
+def test_each_pool_is_told_by_the_line_that_made_it_and_what_of_it_comes_back() -> None:
+    graph, values, result = capture()
+    line = line_of(capture, "torch.cuda.graph(graph)")
+    assert of_line(line) == {
+        "file": __file__,
+        "line": line,
+        "captured": True,
+        "released": False,
+        "reserved_bytes": 64 * MIB,
+        "allocated_bytes": 64 * MIB,
+        "native_reserved_bytes": 64 * MIB,
+        "native_allocated_bytes": 64 * MIB,
+        "idle_bytes": 0,
+    }
+    del result
+    assert of_line(line)["idle_bytes"] == 64 * MIB
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_reserved()
+    graph.reset()
+    assert before - torch.cuda.memory_reserved() == 64 * MIB
+    del values
+
+
+def test_a_pool_of_ours_is_told_by_its_line_and_what_is_free_in_whole_pages() -> None:
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        tensors = [empty(30 * MIB), empty(4 * MIB)]
+    del tensors[0]
+    told = of_line(line_of(test_a_pool_of_ours_is_told_by_its_line_and_what_is_free_in_whole_pages, "MemPool()"))
+    assert (told["reserved_bytes"], told["allocated_bytes"], told["idle_bytes"]) == (34 * MIB, 4 * MIB, 30 * MIB)
+    assert not told["captured"] and told["native_reserved_bytes"] == 0
+    del tensors, pool
+
+
+def test_of_a_pool_without_a_graph_only_whole_segments_come_back() -> None:
+    pool = torch.cuda.MemPool()
+    torch._C._cuda_getCheckpointState(0, pool.id)  # from now on PyTorch's
+    with torch.cuda.use_mem_pool(pool):
+        tensors = [empty(30 * MIB), empty(5 * MIB), empty(5 * MIB)]
+    del tensors[:2]
+    told = of_line(line_of(test_of_a_pool_without_a_graph_only_whole_segments_come_back, "MemPool()"))
+    # Two tensors share 20 MiB, as PyTorch's allocator takes them for small requests.
+    assert not told["captured"]
+    assert (told["reserved_bytes"], told["allocated_bytes"], told["idle_bytes"]) == (50 * MIB, 5 * MIB, 30 * MIB)
+    del tensors, pool
+
+
+def test_a_pool_with_the_number_of_one_that_is_gone_is_another() -> None:
+    values, number = torch.zeros(64 * MIB, dtype=torch.uint8, device="cuda"), torch.cuda.graph_pool_handle()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=number):
+        result = values + 1
+    del result
+    torch.cuda.synchronize()
+    graph.reset()
+    with torch.cuda.graph(graph, pool=number):  # anew
+        result = values + 1
+    test = test_a_pool_with_the_number_of_one_that_is_gone_is_another
+    (told,) = (one for one in row()["private_pools"] if one["line"] >= line_of(test, "values, number"))
+    assert told["line"] == line_of(test, "# anew")
+    del result, graph
+
+
+def test_a_pool_within_a_capture_is_captured() -> None:
+    pool, graph = torch.cuda.MemPool(), torch.cuda.CUDAGraph()
+    values = torch.zeros(64 * MIB, dtype=torch.uint8, device="cuda")
+    with torch.cuda.graph(graph), torch.cuda.use_mem_pool(pool):
+        result = values + 1
+    line = line_of(test_a_pool_within_a_capture_is_captured, "pool, graph =")
+    assert of_line(line)["captured"]
+    del result, graph, pool
+
+
+def test_a_result_keeps_a_pool_that_was_released() -> None:
+    graph, values, result = capture()
+    del graph
+    (told,) = (one for one in row()["private_pools"] if one["released"])
+    assert (told["allocated_bytes"], told["idle_bytes"]) == (64 * MIB, 0)
+    assert "  64.00 MiB  released pool of " in str(frugal_alloc.report())
+    del values, result
+
+
+def test_text_and_top_have_the_largest_pools() -> None:
+    held = capture()
+    sentence = "64.00 MiB allocated, 0 bytes free; resetting them gives back 0 bytes"
+    place = f"bindings/test_pool_figures.py:{line_of(capture, 'torch.cuda.graph(graph)')}"
+    text = " ".join(str(frugal_alloc.report()).split())
+    assert re.search(rf"64\.00 MiB CUDA graphs of \S*{place}: {sentence}", text), text
+    shown = subprocess.run(
+        [sys.executable, "-m", "frugal_alloc", "top", "--once"], capture_output=True, text=True, check=True
+    )
+    assert f"GPU 0: 64.00 MiB  CUDA graphs of {place}: {sentence}" in shown.stdout
+    del held
+
+
 def test_no_pool_has_no_line() -> None:
-    row_without = row() | {"pools": []}
+    row_without = row() | {"pools": [], "private_pools": []}
     report = frugal_alloc.report()
     report.document["gpus"] = [row_without]
     assert "  of it " not in str(report)
@@ -114,6 +226,11 @@ def test_an_error_beside_a_graph_names_only_variables_that_free_memory() -> None
         text = " ".join(str(raised.value).split())
         assert blocker.numel()
     assert graph is not None
+    line = line_of(capture, "torch.cuda.graph(graph)")
+    told = (
+        rf"Pools 64\.00 MiB CUDA graphs of \S+:{line}: 64\.00 MiB allocated, 0 bytes free; resetting them gives back 0"
+    )
+    assert re.search(told, text), text
     advice = re.search(r"Change first (.*?)(or, then|Report:|$)", text)[1]
     assert re.match(r"del values before line \d+ of \S+ frees 64.00 MiB", advice), text
     assert "result" not in advice, text

@@ -12,7 +12,7 @@ def test_memory_is_ours_and_comes_from_cuda_malloc():
     before = simulation.calls("malloc"), simulation.calls("create")
     held = empty(777 * MIB)
     assert is_ours(held)
-    assert frugal_alloc.stats()["virtual_memory"] == 0
+    assert frugal_alloc.memory_stats()["virtual_memory"] == 0
     assert simulation.calls("malloc") > before[0]
     assert simulation.calls("create") == before[1]
 

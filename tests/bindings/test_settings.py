@@ -37,13 +37,13 @@ def allocates(size):
 # --- PyTorch's
 
 
-UNFOLLOWED = "expandable_segments:True, max_split_size_mb:128"
+UNFOLLOWED = "garbage_collection_threshold:0.9, max_split_size_mb:128"
 FOLLOWED = (
-    "pinned_num_register_threads:2,roundup_power2_divisions:[64:8,>:1],expandable_segments:False,"
+    "pinned_num_register_threads:2,roundup_power2_divisions:[64:8,>:1],expandable_segments:True,"
     "release_lock_on_cudamalloc:False,per_process_memory_fraction:0.5"
 )
-REASON = "expandable_segments (free memory is joined wherever it lies), max_split_size_mb ("
-CHANGE = "torch._C._accelerator_setAllocatorSettings('max_split_size_mb:64')"
+REASON = "garbage_collection_threshold (free memory is used again wherever it lies; idle_release gives it back), max_"
+CHANGE = "torch._C._accelerator_setAllocatorSettings('expandable_segments:True,max_split_size_mb:64')"
 
 
 @pytest.mark.parametrize(
@@ -189,9 +189,9 @@ report(third=library.settings())
 """,
         FRUGAL_ALLOC_CONF="memory_limit:1GiB,idle_release:10min",
     )
-    assert result["first"] == "memory_limit:123456789,idle_release:600s,track:on,publish:on,check:fast,remap:on"
-    assert result["second"] == "memory_limit:123456789,idle_release:2.5s,track:on,publish:on,check:fast,remap:on"
-    assert result["third"] == "memory_limit:123456789,idle_release:off,track:on,publish:on,check:fast,remap:on"
+    assert result["first"] == "memory_limit:123456789,idle_release:600s,track:on,publish:on,self_check:fast,remap:on"
+    assert result["second"] == "memory_limit:123456789,idle_release:2.5s,track:on,publish:on,self_check:fast,remap:on"
+    assert result["third"] == "memory_limit:123456789,idle_release:off,track:on,publish:on,self_check:fast,remap:on"
 
 
 NOT_POSSIBLE = {
@@ -200,36 +200,39 @@ NOT_POSSIBLE = {
     "memory_limit='1GiB,idle_release:1s'": "is not possible; memory_limit is bytes or a text",
     "idle_release=-1": "idle_release:-1s is not possible; idle_release is a time",
     "idle_release=True": "idle_release=True is not possible",
-    "remap='never'": "remap:never is not possible; remap is on or off",
-    "remap=0": "remap=0 is not possible",
     "publish='never'": "publish:never is not possible; publish is on or off",
     "publish=0": "publish=0 is not possible",
-    "driver_reserve='10%'": "driver_reserve:10% is not possible; driver_reserve is a size",
-    "host_reserve='5%'": "host_reserve:5% is not possible; host_reserve is a size (8GiB, 512MiB, bytes), or off",
-    "driver_reserve=1.5": "driver_reserve=1.5 is not possible; driver_reserve is bytes or a text",
-    "driver_costs='/nowhere/costs'": "driver_costs:/nowhere/costs is not possible: No such file or directory; name a",
-    "driver_costs='/dev/zero'": "driver_costs:/dev/zero is not possible: it is no file; name a",
-    "driver_costs=3": "driver_costs=3 is not possible",
+}
+IN_THE_ENVIRONMENT = {
+    "remap:never": "remap:never is not possible; remap is on or off",
+    "self_check:never": "self_check:never is not possible; self_check is off, fast or full",
+    "driver_reserve:10%": "driver_reserve:10% is not possible; driver_reserve is a size",
+    "host_reserve:5%": "host_reserve:5% is not possible; host_reserve is a size (8GiB, 512MiB, bytes), or off",
+    "driver_costs:/nowhere/costs": "driver_costs:/nowhere/costs is not possible: No such file or directory; name a",
+    "driver_costs:/dev/zero": "driver_costs:/dev/zero is not possible: it is no file; name a",
 }
 
 
 def test_argument_that_is_not_possible_is_refused_and_pytorch_untouched():
-    tries = "".join(f"refused(lambda: frugal_alloc.enable({arguments}))\n" for arguments in NOT_POSSIBLE)
+    tries = "".join(f"refused({arguments})\n" for arguments in NOT_POSSIBLE)
+    tries += "".join(f"os.environ['FRUGAL_ALLOC_CONF'] = {text!r}\nrefused()\n" for text in IN_THE_ENVIRONMENT)
+    expected_errors = [*NOT_POSSIBLE.values(), *IN_THE_ENVIRONMENT.values()]
     result = run_python(
         f"""
+import os
 import frugal_alloc
 errors = []
-def refused(enable):
+def refused(**settings):
     try:
-        enable()
+        frugal_alloc.enable(**settings)
     except frugal_alloc.FrugalAllocError as error:
         errors.append(str(error))
 {tries}
 report(errors=errors, enabled=frugal_alloc.is_enabled())
 """
     )
-    assert (len(result["errors"]), result["enabled"]) == (len(NOT_POSSIBLE), False)
-    for error, expected in zip(result["errors"], NOT_POSSIBLE.values(), strict=True):
+    assert (len(result["errors"]), result["enabled"]) == (len(expected_errors), False)
+    for error, expected in zip(result["errors"], expected_errors, strict=True):
         assert expected in error
         assert "\n" not in error
 
@@ -240,16 +243,17 @@ def test_costs_of_the_driver_are_read_once_and_kept_until_others_are_named(tmp_p
     result = run_well(
         f"""
 import frugal_alloc, pathlib
-costs = pathlib.Path({str(costs)!r})
-frugal_alloc.enable(driver_costs=costs, driver_reserve=1 << 30, host_reserve="8GiB", remap=False)
-costs.unlink()
-frugal_alloc.enable(check="fast")
-report(settings=frugal_alloc._native.load().settings())
+from frugal_alloc import _native
+frugal_alloc.enable()
+pathlib.Path({str(costs)!r}).unlink()
+frugal_alloc.enable(memory_limit="off")
+report(settings=_native.load().settings())
 try:
-    frugal_alloc.enable(driver_costs=str(costs) + "x", remap=True)
+    _native.load().enable("driver_costs:{costs}x,remap:on")
 except frugal_alloc.FrugalAllocError as error:
-    report(error=str(error), after=frugal_alloc._native.load().settings())
-"""
+    report(error=str(error), after=_native.load().settings())
+""",
+        FRUGAL_ALLOC_CONF=f"driver_costs:{costs},driver_reserve:1GiB,host_reserve:8GiB,remap:off",
     )
     assert result["settings"].endswith(
         f"remap:off,driver_reserve:{1 << 30},host_reserve:{8 << 30},driver_costs:{costs}"
@@ -292,9 +296,13 @@ report(first=release_idle(), second=release_idle(), third=release_idle(), freed=
 torch.empty({GIB}, dtype=torch.uint8, device="cuda")
 torch.cuda.synchronize()
 release_idle()
-with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.stream(torch.cuda.Stream()):
+    graph.capture_begin()
     report(during=release_idle())
-report(after=release_idle())
+    graph.capture_end()
+with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+    report(after=release_idle())
 """
     )
     assert (result["first"], result["second"], result["third"]) == (0, GIB, 0)

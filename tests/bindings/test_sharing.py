@@ -7,7 +7,19 @@ import threading
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, room, run_well, segment_of, simulated_gpu
+from binding_helpers import (
+    GIB,
+    MIB,
+    Simulation,
+    collect,
+    empty,
+    is_ours,
+    native_pool,
+    room,
+    run_well,
+    segment_of,
+    simulated_gpu,
+)
 from frugal_alloc import _native
 
 
@@ -54,11 +66,11 @@ def test_views_follow_their_storage():
 
 def test_moved_bytes_are_counted_once():
     collect()
-    before, ours = torch.cuda.memory_allocated(), frugal_alloc.stats()["allocated_bytes"]
+    before, ours = torch.cuda.memory_allocated(), frugal_alloc.memory_stats()["allocated_bytes"]
     tensor = empty(6 * MIB)
     with shared(tensor):
         assert torch.cuda.memory_allocated() == before + 6 * MIB
-        assert frugal_alloc.stats()["allocated_bytes"] == ours
+        assert frugal_alloc.memory_stats()["allocated_bytes"] == ours
     del tensor
     torch.cuda.ipc_collect()
     assert torch.cuda.memory_allocated() == before
@@ -71,7 +83,7 @@ def test_native_memory_stays_where_it_is(source):
         tensor = empty(6 * MIB)
         frugal_alloc.enable()
     else:
-        with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+        with torch.cuda.use_mem_pool(native_pool()):
             tensor = empty(6 * MIB)
     address = tensor.data_ptr()
     with shared(tensor):

@@ -5,8 +5,8 @@ import re
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import MIB, collect, empty, limit
-from frugal_alloc import FrugalAllocError, stats, trim
+from binding_helpers import MIB, collect, empty, limit, native_pool
+from frugal_alloc import FrugalAllocError, memory_stats
 
 
 def test_swap_leaves_figures_as_they_were(swap):
@@ -39,9 +39,9 @@ def test_peaks_of_different_times_are_not_added():
 
 
 def test_own_figures_are_what_we_did():
-    before = stats()
+    before = memory_stats()
     held = empty(3 * MIB + 1)
-    after = stats()
+    after = memory_stats()
     assert after["allocated_bytes"] - before["allocated_bytes"] == 3 * MIB + 512
     assert after["requested_bytes"] - before["requested_bytes"] == 3 * MIB + 1
     assert after["allocations"] - before["allocations"] == 1
@@ -49,15 +49,15 @@ def test_own_figures_are_what_we_did():
     assert after["reserved_bytes"] >= after["active_bytes"] >= after["allocated_bytes"]
     assert after["virtual_memory"] == 1
     del held
-    assert stats()["frees"] == before["frees"] + 1
+    assert memory_stats()["frees"] == before["frees"] + 1
 
 
 def test_own_peak_is_reset_whatever_came_before():
     empty(64 * MIB)
-    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+    with torch.cuda.use_mem_pool(native_pool()):
         empty(MIB)
     torch.cuda.reset_peak_memory_stats()
-    assert stats()["peak_allocated_bytes"] == stats()["allocated_bytes"]
+    assert memory_stats()["peak_allocated_bytes"] == memory_stats()["allocated_bytes"]
 
 
 def test_stitches_are_counted():
@@ -66,10 +66,10 @@ def test_stitches_are_counted():
     # While there is more memory to be had, that is cheaper than remapping.
     with limit(torch.cuda.memory_reserved() + 20 * 6 * MIB):
         held = [empty(6 * MIB) for _ in range(20)]
-        before = stats()
+        before = memory_stats()
         del held[::2]
         large = empty(30 * MIB)
-        after = stats()
+        after = memory_stats()
     assert after["stitches"] > before["stitches"]
     assert after["stitched_bytes"] - before["stitched_bytes"] >= 20 * MIB
     assert after["reserved_bytes"] <= before["reserved_bytes"]
@@ -78,30 +78,30 @@ def test_stitches_are_counted():
 
 @pytest.mark.parametrize("device", [None, 0, "cuda", "cuda:0", torch.device("cuda", 0)])
 def test_own_figures_of_a_device_by_any_of_its_names(device):
-    assert stats(device) == stats()
+    assert memory_stats(device) == memory_stats()
 
 
 @pytest.mark.parametrize("device", ["cpu", "nonsense", 1.5, torch.device("cpu")])
 def test_own_figures_of_no_cuda_device_are_refused(device):
     with pytest.raises(FrugalAllocError, match="is not a CUDA device"):
-        stats(device)
+        memory_stats(device)
 
 
 def test_own_figures_of_an_unused_device_are_zero():
-    assert set(stats(100).values()) == {0}
+    assert set(memory_stats(100).values()) == {0}
 
 
 def test_documented_figures_are_those_reported():
-    words = set(re.findall(r"``(\w+)``", stats.__doc__.split("Returns:")[1].split("Raises:")[0]))
-    assert {word.replace("CALL", call) for word in words for call in words} >= set(stats())
+    words = set(re.findall(r"``(\w+)``", memory_stats.__doc__.split("Returns:")[1].split("Raises:")[0]))
+    assert {word.replace("CALL", call) for word in words for call in words} >= set(memory_stats())
 
 
 def test_calls_of_the_driver_are_counted_with_their_time():
     torch.cuda.empty_cache()  # else what is asked for is perhaps held already
-    before = stats()
+    before = memory_stats()
     empty(64 * MIB)
     torch.cuda.empty_cache()
-    after = stats()
+    after = memory_stats()
     for call in ("create", "set_access", "unmap", "release"):
         calls, time = (after[f"driver_{call}_{what}"] - before[f"driver_{call}_{what}"] for what in ("calls", "ns"))
         assert calls > 0, call
@@ -109,15 +109,18 @@ def test_calls_of_the_driver_are_counted_with_their_time():
         assert after[f"driver_{call}_worst_ns"] <= after[f"driver_{call}_ns"], call
 
 
-def test_trim_returns_what_went_back():
+def test_emptying_the_cache_gives_idle_memory_back():
+    torch.cuda.empty_cache()  # PyTorch's own allocator has nothing idle, then
     held = empty(50 * MIB)
     del held
     collect()
-    free, _ = torch.cuda.mem_get_info()
-    freed = trim()
+    free, reserved = torch.cuda.mem_get_info()[0], memory_stats()["reserved_bytes"]
+    torch.cuda.empty_cache()
+    freed = reserved - memory_stats()["reserved_bytes"]
     assert freed >= 50 * MIB
     assert torch.cuda.mem_get_info()[0] == free + freed
-    assert trim() == 0
+    torch.cuda.empty_cache()
+    assert memory_stats()["reserved_bytes"] == reserved - freed
 
 
 def test_emptying_the_cache_counts_as_one_wait_for_all_streams():
@@ -138,7 +141,7 @@ def test_peak_of_ours_before_a_pool_is_not_added_to_the_pools():
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     empty(50 * MIB)
-    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+    with torch.cuda.use_mem_pool(native_pool()):
         tensor = empty(30 * MIB)
         assert torch.cuda.max_memory_allocated() - before == 50 * MIB
     del tensor

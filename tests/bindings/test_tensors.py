@@ -63,9 +63,8 @@ def test_set_moves_an_older_tensor_to_ours(older):
 
 def test_older_tensor_is_kept_in_place_without_more_ado(older):
     tensor = older()
-    kept = frugal_alloc.keep_in_place(tensor)
-    frugal_alloc.let_move(tensor)
-    frugal_alloc.let_move(kept)
+    with frugal_alloc.keep_in_place(tensor) as kept:
+        assert (kept.address, kept.size) == (tensor.data_ptr(), tensor.nbytes)
 
 
 def test_all_live_storages_have_the_standard_deleter():

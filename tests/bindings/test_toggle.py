@@ -126,7 +126,7 @@ def test_garbage_is_collected_while_another_thread_asks_for_statistics():
         while not stop.is_set() or asked < 50:
             asked += 1
             torch.cuda.memory_stats()
-            frugal_alloc.stats()
+            frugal_alloc.memory_stats()
         return asked
 
     with ThreadPoolExecutor(1) as thread:

@@ -73,7 +73,7 @@ def test_growth_ends_where_a_twentieth_of_the_host_is_left():
 
 
 def test_the_reserve_is_as_large_as_it_is_set():
-    result = run(LOOP, "host_reserve='4GiB'")
+    result = run(LOOP, FRUGAL_ALLOC_CONF="host_reserve:4GiB")
     assert 4 * GIB - SLACK < result["available"] < 4 * GIB + 128 * MIB + SLACK, result["stderr"]
 
 
@@ -135,7 +135,7 @@ def test_a_gpu_without_virtual_memory_keeps_to_it_too():
 
 def test_a_driver_that_cannot_map_the_hosts_memory_gets_segments():
     code = "report(ours=frugal_alloc._native.load().owns(ask(1 << 30).data_ptr()))\nimport frugal_alloc as f\n"
-    code += "report(mapped=f.stats()['virtual_memory'])"
+    code += "report(mapped=f.memory_stats()['virtual_memory'])"
     result = run(code, FRUGAL_SIM_FAULTS="create@1+=out_of_memory")
     assert (result["ours"], result["mapped"]) == (True, 0)
 

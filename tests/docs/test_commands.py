@@ -27,8 +27,15 @@ DOCUMENTS = [
 ]
 # Commands that begin so are not run: why, and what runs what they do, if anything does.
 NOT_RUN = {
-    "tools/demo": "installs packages and trains for minutes",
     "tools/test": "runs this",
+    "pip install .": "compiles for minutes; tests/versions/test_building.py",
+    "pip wheel .": "the same",
+    "pip install --no-index --find-links": "changes the Python that it runs in; tests/versions/test_wheel_index.py",
+    "pip uninstall": "takes away what is tested",
+    "frugal-alloc remove-hook": "changes the Python that it runs in; tests/cli/test_hook.py",
+    "rattler-build build": "needs conda and a channel",
+    "docker ": "needs Docker and an image",
+    "srun ": "needs Slurm",
     "frugal-alloc install-hook": "changes the Python that it runs in; tests/cli/test_hook.py has one of its own",
     "frugal-alloc doctor --gpu": "takes two minutes; tests/gpu_check/test_doctor_gpu.py",
     "tools/gpu_check pack": "tests/gpu_check/test_packed.py",
@@ -38,29 +45,16 @@ NOT_RUN = {
     "DIR/run ": "measures a real GPU for minutes; tests/gpu_check/test_packed.py runs it on the simulated one",
     "bazel run -c opt //bench:": "measures for an hour; tests/bench/test_compare.py",
     "bazel run -c opt //tests/shadow:run": "takes an hour; tools/test --thorough",
-    "frugal-alloc check --baseline memory.json --update -- python -m pytest -q -p no:randomly test": "needs a package",
-    "frugal-alloc check --baseline memory.json -- python -m pytest -q -p randomly test": "needs a package from PyPI",
     "frugal-alloc replay gpt60 frcnn60 --device real": "needs a real GPU",
-    'frugal-alloc simulate --gpu "RTX 3070" -- python examples/stories/detection.py --g': "tests/docs/test_pictures.py",
-    "frugal-alloc simulate --memory 1536MiB -- python examples/stories/leak.py --allocator n": "test_pictures.py",
-    "frugal-alloc simulate --memory 1536MiB -- python examples/stories/leak.py --allocator frugal --h": "the same",
-    "frugal-alloc simulate --memory 4GiB -- python examples/stories/serving.py --allocator f": "test_pictures.py",
-    "frugal-alloc simulate --memory 8GiB --node tenants -- python examples/stories/tenants.py --allocator native --g": (
-        "test_pictures.py"
-    ),
-    "frugal-alloc simulate --memory 8GiB --node tenants -- python examples/stories/tenants.py --allocator f": (
-        "test_pictures.py"
-    ),
 }
 # The exit status of those that are to fail.
 STATUS = {
-    "python tests/stories/detection.py": 1,
     "python examples/stories/detection.py --seed 3": 1,
     "python examples/stories/serving.py --allocator native --budget 0.96": 1,
     "python examples/stories/tenants.py --allocator native": 1,
 }
 FAILS_WITH = 'jobs=() && fails_with() { local status=0; "${@:2}" || status=$?; [ "$status" = "$1" ]; }'
-ON_GPU = {"README.md", "tuning.md", "trainer/README.md"}
+ON_GPU = {"README.md", "notebooks_and_trainers.md", "tuning.md", "trainer/README.md"}
 ALL_ARE_RUN = os.environ.get("FRUGAL_TEST_ALL") == "1"
 # A line of a block that is not marked as commands, though it is one.
 COMMAND = re.compile(r"(frugal-alloc|tools/\w+|python3?|bazel|c?make|pip|git|scp|[A-Z_]+=\S+) [^=]*\S|DIR/run ")
@@ -114,10 +108,9 @@ ALL = {name(document): commands(document) for document in DOCUMENTS}
 RUN = {
     document: some([command for command in found if not command.startswith(tuple(NOT_RUN))])
     for document, found in ALL.items()
-    # The first page's are among those of README.md. Those of tutorials need files that they have their reader write:
-    # tests/tutorials runs them with these.
-    if document != "index.md" and not document.startswith("tutorials/")
-    # tests/tutorials compiles a program of C++ in any run.
+    # These need files that they have their reader write: tests/tutorials and test_cpp_page.py run them with these.
+    if document != "cpp.md" and not document.startswith("tutorials/")
+    # tests/examples compiles this program, where all tests are run.
     if document != "trainer/README.md" or ALL_ARE_RUN
 }
 
@@ -174,12 +167,8 @@ def test_commands_of_a_document_run_as_they_stand(document: str, folder: Path) -
     run(RUN[document], folder, document in ON_GPU)
 
 
-def test_commands_of_the_first_page_are_among_those_of_the_readme() -> None:
-    assert {*ALL["index.md"]} <= {*ALL["README.md"]}
-
-
 def test_there_are_documents_with_commands() -> None:
-    assert {"README.md", "cpp.md", "reports.md", "simulated_gpu.md", "trainer/README.md"} <= set(ALL)
+    assert {"README.md", "install.md", "leaks.md", "trainer/README.md"} <= set(ALL)
     assert sum(map(len, RUN.values())) >= 20
 
 
@@ -202,8 +191,8 @@ def test_commands_are_in_blocks_that_are_marked_as_such(document: Path) -> None:
         "frugal-alloc report no_such_file.json",
         "false &",
         # These are to fail, with status 1.
-        "true python tests/stories/detection.py",
-        "bash -c 'exit 3' python tests/stories/detection.py",
+        "true python examples/stories/tenants.py --allocator native",
+        "bash -c 'exit 3' python examples/stories/tenants.py --allocator native",
     ],
 )
 def test_a_command_that_ends_otherwise_than_it_is_to_is_noticed(line: str, folder: Path) -> None:

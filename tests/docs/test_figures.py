@@ -1,37 +1,25 @@
-"""Documents tell the figures that were recorded, and quote what was printed."""
+"""Documents tell the figures that were recorded, and quote what was printed: `python tools/pictures` writes both."""
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("matplotlib", reason="tools/setup installs what draws the pictures")
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from frugal_alloc._command import report_files  # noqa: E402
-from frugal_alloc._report import text  # noqa: E402
-from pictures import (  # noqa: E402
-    detection,
-    leak_growth,
-    pages,
-    recorded,
-    serving,
-    tenants,
-    tensorflow_growth,
-)
-from pictures.all_pictures import ALL, file_of, name_of, told  # noqa: E402
+from pictures import pages, recorded, stories, tenants  # noqa: E402
+from pictures.all_pictures import ALL, file_of, told  # noqa: E402
 
-STORIES = sorted(path for path in (ROOT / "docs" / "stories").glob("*.md") if path.stem != "README")
 MIB, GIB = 1 << 20, 1 << 30
 
 
 @pytest.mark.parametrize("document", pages.DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_document_has_the_figures_that_were_recorded(document: Path) -> None:
-    assert document.read_text(encoding="utf-8") == pages.filled(document, told())
+    text = document.read_text(encoding="utf-8")
+    assert text == pages.filled(document, told()), f"`{pages.COMMAND}` writes what was recorded into the documents"
 
 
 def test_each_figure_and_each_picture_is_in_a_document() -> None:
@@ -51,37 +39,21 @@ def test_a_figure_is_put_in_place_of_the_one_before_and_a_table_keeps_its_head(t
         pages.filled(page, {"a": {}})
 
 
-def printed() -> list[str]:
-    """All that runs of stories have printed and that is recorded."""
-
-    def strings(value: Any) -> list[str]:
-        found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        return [value] if isinstance(value, str) else [one for part in found for one in strings(part)]
-
-    runs = [strings(recorded.read(name_of(one))) for one in (detection, leak_growth, serving, tenants)]
-    report = text.render(report_files.read(tensorflow_growth.ARTEFACTS / "detector.log.gz"))
-    return [*(one for run in runs for one in run), report]
+def test_quotation_keeps_its_fence(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    text = "<!--a.error-->\n\n```text\n{}```\n\n<!--/-->\n"
+    page.write_text(text.format(""))
+    for said in ("one\ntwo", "one"):
+        page.write_text(pages.filled(page, {"a": {"error": said}}))
+        assert page.read_text() == text.format(f"{said}\n")
 
 
-def is_shortened(block: str, whole: str) -> bool:
-    """Whether a block has lines of the whole in their order, where `...` stands for those left out."""
-    parts = map(re.escape, (part.rstrip("\n") for part in block.split("...\n")))
-    return re.search(".*\n".join(parts), whole, re.DOTALL) is not None
-
-
-@pytest.mark.parametrize("page", STORIES, ids=lambda path: path.stem)
-def test_story_quotes_what_was_printed(page: Path) -> None:
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    quoted = [block for language, block in blocks if language in ("", "text")]
-    assert [block for block in quoted if not any(is_shortened(block, whole) for whole in printed())] == []
-
-
-def test_table_of_stories_has_every_story_by_its_title() -> None:
-    table = (ROOT / "docs" / "stories" / "README.md").read_text(encoding="utf-8")
-    titles = {page: title for title, page in re.findall(r"^\| \[([^\]]*)\]\((\w+)\.md\)", table, re.MULTILINE)}
-    assert set(titles) == {page.stem for page in STORIES}
-    for page in STORIES:
-        assert page.read_text(encoding="utf-8").startswith(f"# {titles[page.stem]}"), page
+def test_excerpt_has_the_verdict_and_the_entries_that_are_named_and_dots_for_the_rest() -> None:
+    parts = ["CUDA out of memory. 1.", "Too big: 2\nby 3.", "Request  4\n         at 5", "Held  6", "Tried  7"]
+    error = "\n".join([*parts, "Change first  8\n    or 9"])
+    excerpt = "...\nToo big: 2\nby 3.\n...\nChange first  8\n    or 9"
+    assert stories.excerpt(error, "Change first") == excerpt
+    assert stories.excerpt(error, "CUDA out of memory", "Request") == "\n".join([*parts[:3], "..."])
 
 
 def test_both_settings_hold_what_the_report_lists_at_each_of_its_cycles() -> None:
@@ -99,15 +71,32 @@ def test_side_stream_keeps_twenty_gib_from_expandable_segments_and_a_tenth_of_it
     assert expandable == 20 * GIB and ours < expandable / 10
 
 
+def test_ours_stays_flat_where_streams_are_new_each_time_and_where_tables_come_back() -> None:
+    transfers = recorded.read("side_stream")["transfers"]["frugal"]
+    assert max(transfers) == transfers[1] <= 3 * GIB
+    stash = recorded.read("embedding_stash")
+    assert all(used == held for used, held in stash["frugal"]["steps"])
+    assert all(held - used == 16 * GIB for used, held in stash["native"]["steps"])
+
+
 def test_detection_completes_with_ours_where_it_does_with_expandable_segments() -> None:
     data = recorded.read("detection")
     assert data["largest_batch"]["frugal"] == data["largest_batch"]["expandable"]
+    assert all(data[f"mixed_{one}"]["failed_in"] for one in stories.NAMES)
     assert data["native"]["failed_in"] and not data["expandable"]["failed_in"] and not data["frugal"]["failed_in"]
 
 
 def test_leak_is_named_by_our_error_alone() -> None:
     data = recorded.read("leak_growth")
     assert "Leak:" in data["leaking"]["error"] and "Leak:" not in data["native"]["error"]
+
+
+def test_tenants_complete_with_ours_alone_where_nobody_gives_back() -> None:
+    data = recorded.read("tenants")
+    assert {one: data[f"{one}_keeps"]["failed"] for one in stories.NAMES} == {
+        **dict.fromkeys(("native", "expandable"), "server"),
+        "frugal": None,
+    }
 
 
 def test_tenants_settings_do_what_the_page_says() -> None:
@@ -121,3 +110,21 @@ def test_tenants_settings_do_what_the_page_says() -> None:
     assert abs((int(tenants.RUNS["frugal_limit"][-1]) << 20) - (tenants.AVAILABLE - busy)) < GIB / 32
     assert [turn[1] for turn in data["frugal_limit"]["turns"]].count("train") == 1
     assert "may hold 3.25 GiB of it (frugal_alloc's memory_limit)" in data["frugal_limit"]["error"]
+
+
+def test_turns_copy_what_lives_and_give_all_of_it_back_with_ours_and_more_with_segments() -> None:
+    data = recorded.read("turns")
+    assert [name for name, run in data.items() if isinstance(run, dict) and run.get("failed")] == [
+        "keep_1",
+        "keep_2",
+        "saver_2",
+    ]
+
+    def sums(run: str) -> tuple[int, ...]:
+        sleeps = [event for event in data[run]["turn"] if event["action"] == "sleep"]
+        return tuple(sum(event[key] for event in sleeps) for key in ("copied", "given_back", "live", "dropped"))
+
+    for other, ours in (("saver_1", "frugal_1"), ("vllm_1", "frugal_1"), ("vllm_2", "frugal_2")):
+        copied, given_back, live, dropped = sums(ours)
+        assert copied <= 1.001 * live and given_back >= 0.98 * (live + dropped)
+        assert sums(other)[0] > copied and data[other]["most"] > data[ours]["most"]

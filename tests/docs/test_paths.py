@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(path for folder in ("docs", "bench") for path in (ROOT / folder).rglob("*.md")),
+]
 # A file of the repository, or a folder of it; not the command-line's, and no pattern.
 PATH = re.compile(
     r"(?<![\w/.*])((?:allocator|bench|bindings|conda|cuda|docs|tests|tools)/[\w./]*\w(?:\.\w+)?)(?![\w/*])"

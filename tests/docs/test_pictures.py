@@ -22,6 +22,7 @@ from pictures import (  # noqa: E402
     recorded,
     serving,
     tenants,
+    turns,
 )
 from pictures.all_pictures import ALL, RECORDED, drawn, file_of, name_of  # noqa: E402
 from pictures.line_chart import Line, LineChart, line_chart  # noqa: E402
@@ -38,7 +39,7 @@ def test_picture_is_what_the_command_draws(one: ModuleType) -> None:
 
 
 # The runs behind the others take ten seconds at most, and these up to two minutes each.
-LONG = (detection, leak_growth, serving, tenants)
+LONG = (detection, leak_growth, serving, tenants, turns)
 RERUN = [one for one in RECORDED if one not in LONG or os.environ.get("FRUGAL_TEST_ALL") == "1"]
 
 

@@ -41,7 +41,7 @@ def work() -> dict[str, object]:
         "ours": ours,
         "allocated": [allocated, torch.cuda.memory_allocated()],
         "reserved": torch.cuda.memory_reserved(),
-        "virtual_memory": frugal_alloc.stats()["virtual_memory"],
+        "virtual_memory": frugal_alloc.memory_stats()["virtual_memory"],
     }
 
 

@@ -16,9 +16,10 @@ CALLS = os.environ.get("FRUGAL_FAULTS_CALLS", "3")
 SEED = os.environ.get("FRUGAL_TEST_SEED", "1")
 
 
-def run(program: str, folder: Path, *arguments: str) -> dict:
+def run(program: str, folder: Path, *arguments: str, values: str = "none") -> dict:
     command = [sys.executable, str(HERE / program), CALLS, SEED, *arguments]
-    done = fork_server.run(command, env=simulated_gpu.environment(1 << 30), cwd=folder, timeout=900)
+    environment = simulated_gpu.environment(1 << 30, values=values)
+    done = fork_server.run(command, env=environment, cwd=folder, timeout=900)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.split("RESULTS")[1])
 
@@ -61,3 +62,10 @@ def test_run_goes_on_or_is_out_of_memory_when_a_driver_goes_on_failing(tmp_path:
         assert seen["allocated"][0] >= ours["allocated"][0], plan
         assert seen["reserved"] <= facts["used"], plan
     assert told > 0
+
+
+def test_all_memory_sleeps_or_none_and_nothing_is_lost_whichever_call_fails(tmp_path: Path) -> None:
+    figures = run("faulted_sleep.py", tmp_path, values="cpu")
+    print(f"COUNTS of sleeping, seed {SEED}: {figures['faults']} faults in {figures['tries']} tries")
+    assert figures["wrong"] == {}
+    assert figures["faults"] >= 0.9 * figures["tries"] > 0

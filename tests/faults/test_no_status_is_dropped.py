@@ -26,26 +26,42 @@ DELIBERATE = {
     "allocator/device_allocator.cc": {
         "WithLock(&DeviceAllocator::FreeLocked,": "fails for a block that is not in use alone, and this one is"
     },
+    "allocator/kept_pools.cc": {"KeepInPlace(start, size, false)": "only where somebody let go of more than it kept"},
     "allocator/blocks/fence.cc": {"HasPassed().value_or(false)": "the failure of the wait before it is returned"},
-    "allocator/miss_ladder.cc": {"asked.value_or(": "counted as absorbed in the line before"},
+    "allocator/miss_ladder.cc": {
+        "asked.value_or(": "counted as absorbed in the line before",
+        "GiveBackReleased()": "no status: the device is asked for memory next either way",
+    },
     "allocator/backing/page_returns.cc": {"unseen.value_or(false)": "returned when it is not true"},
     "allocator/backing/segment_backing.cc": {"WaitForAll()": "counted where it failed; what it could not do stays"},
     "allocator/blocks/stream_clocks.cc": {"passed.value_or(false)": "counted as absorbed in the line before"},
     "allocator/blocks/stream_questions.cc": {"answer.value_or(false)": "counted as absorbed in the line before"},
     "bindings/include/frugal_alloc/torch.h": {
-        "frugal_epoch_end()": "fails only before install(), where it is to do nothing",
+        "frugal_keep_in_place(address_, bytes_, 0)": "in the destructor: what was kept is let go as often",
+        "frugal_cuda_malloc(0)": "in the destructor: PyTorch takes a text of its own again",
+        "frugal_epoch_end()": "fails only before enable(), where it is to do nothing",
         "frugal_expect_growth(": "fails for no phase, and this one was just made",
     },
-    "bindings/adapter/gpu_memory.cc": {"driver_reserve.value_or(": "no status"},
+    "bindings/include/frugal_alloc/sleep.h": {"frugal_untag()": "in the destructor: what was entered is left"},
+    "bindings/adapter/gpu_memory.cc": {
+        "driver_reserve.value_or(": "no status",
+        "ReturnPassed(at_once).value_or(": "counted, and for another process: what has not gone is still held",
+    },
+    "bindings/adapter/gpu_memory.h": {"GiveBackReleased()": "no status: whether some came back"},
     "bindings/adapter/gpu_set.cc": {"some.value_or(": "returned: the line after adds it to `status`"},
     "bindings/publishing/publisher.cc": {
         "EndSession(kLongestExit)": "no status: the thread is left to itself",
-        "guarded->StopWithin(": "no status, and exit goes on either way",
+        "one->StopWithin(": "no status, and exit goes on either way",
         "session.release()": "the thread's, for ever",
     },
     "bindings/publishing/publisher.h": {"StopWithin(absl::InfiniteDuration())": "no status"},
     "bindings/threads/idle_releaser.cc": {"guarded->StopWithin(": "no status, and exit goes on either way"},
     "bindings/threads/idle_releaser.h": {"StopWithin(absl::InfiniteDuration())": "no status"},
+    "bindings/adapter/gpu_sleep.cc": {
+        "static_cast<void>(Undo())": "the failure before is returned, and nothing had gone yet that could be lacking",
+    },
+    "bindings/c_api/sleep_api.cc": {"static_cast<void>(Guarded(": "null is returned, and the last error says why"},
+    "bindings/adapter/pool_streams.cc": {"cudaGetLastError()": "the failure of the call before, which is answered"},
     "bindings/adapter/peer_access.cc": {
         "CanReach(device, accessed)": "not known, so not relied on",
         "MayReach(device, Address(memory))": "not known, so let in",
@@ -56,12 +72,25 @@ DELIBERATE = {
     },
     "bindings/tracking/phase_table.h": {"Find(": "no status"},
     "bindings/adapter/torch_allocator.cc": {"data.get_deleter()": "no status"},
+    "bindings/adapter/torch_allocator_pools.cc": {
+        "KeepPool(": "fails only once an invariant is broken, and then nothing is given back or reused",
+        "ReleasePool(": "the same",
+        "SetTag(": "fails only for native's memory, which never sleeps",
+    },
     "bindings/adapter/torch_compat.h": {"include_traces": "no status", "static_cast<void>(allocator)": "no status"},
     "cuda/stream_lives.cc": {"CtxPopCurrent(": "gives back what the same thread has pushed"},
     "cuda/pointer_access.cc": {"CtxPopCurrent(": "gives back what the same thread has pushed"},
-    "cuda/driver_device.cc": {
+    "cuda/driver_scope.h": {
         "ThreadExchangeStreamCaptureMode(&mode_);": "gives back what the same thread has taken",
         "CtxPopCurrent(": "gives back what the same thread has pushed",
+    },
+    "cuda/host_copies.cc": {
+        "static_cast<void>(Trim())": "in the destructor: nobody is left to be told",
+        "static_cast<void>(TrimInDriver())": "after a failure that is returned: what cannot go stays, and is counted",
+        "static_cast<void>(pool_.ReleaseIdle(": "what cannot go stays, and is counted",
+    },
+    "cuda/host_pool.cc": {"static_cast<void>(ReleaseIdle(": "after a failure that is returned: the same"},
+    "cuda/driver_device.cc": {
         "api_.EventDestroy(event);": "in the destructor: nobody is left to be told",
         "api_.EventDestroy(ToDriver(event));": "of a context that may have ended: what is lost is the event alone",
         "DevicePrimaryCtxRelease(": "in the destructor: nobody is left to be told",

@@ -202,7 +202,7 @@ def main() -> None:
     found |= {"wrong": wrong, "stitches": None, "unmaps": None}
     if task["allocator"] == "frugal":
         torch.cuda.empty_cache()
-        stats = frugal_alloc.stats()
+        stats = frugal_alloc.memory_stats()
         found |= {"stitches": stats["stitches"], "unmaps": stats["driver_unmap_calls"]}
     print(json.dumps(found), flush=True)
 

@@ -210,3 +210,25 @@ def test_a_library_that_is_missing_is_named_in_one_line(name: str) -> None:
     line, has_torch = done.stdout.splitlines()
     assert line.startswith(f"frugal_alloc.integrations.{name} needs ")
     assert has_torch == "False"
+
+
+def test_modules_are_imported_when_they_are_first_used() -> None:
+    code = (
+        "import sys, frugal_alloc\n"
+        "sys.modules['transformers'] = None\n"
+        "print('frugal_alloc.integrations' in sys.modules)\n"
+        "print(frugal_alloc.integrations.tensorboard.MemoryScalars.__name__)\n"
+        "print('frugal_alloc.integrations.ignite' in sys.modules)\n"
+        "try: frugal_alloc.integrations.transformers\n"
+        "except ImportError as error: print(error)\n"
+        "try: frugal_alloc.integrations.keras\n"
+        "except AttributeError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
+    assert done.stdout.splitlines() == [
+        "False",
+        "MemoryScalars",
+        "False",
+        "frugal_alloc.integrations.transformers needs transformers: pip install transformers",
+        "module 'frugal_alloc.integrations' has no attribute 'keras'",
+    ], done.stderr

@@ -22,11 +22,15 @@ INTEGRATIONS = sorted(path.stem for path in (reference.PACKAGE / "integrations")
 
 def test_every_public_name_of_the_package_is_described(site: Site) -> None:
     page = site.pages["reference/python.html"]
-    assert {f"frugal_alloc.{name}" for name in frugal_alloc.__all__} <= page.ids
-    text = (site.folder / "reference" / "python.html").read_text(encoding="utf-8")
+    sleep = site.pages["reference/python_sleep.html"]
+    assert {f"frugal_alloc.{name}" for name in frugal_alloc.__all__} <= page.ids | sleep.ids
+    assert page.text.rindex("cmake_prefix_path") > page.text.rindex("LeakError")
+    text, asleep = (
+        (site.folder / "reference" / name).read_text(encoding="utf-8") for name in ("python.html", "python_sleep.html")
+    )
     assert re.findall(r'id="frugal_alloc\.(\w+)"', text)[0] == "enable"
     for name in frugal_alloc.__all__:
-        described = text.split(f'id="frugal_alloc.{name}"', 1)[1].split('<div class="doc doc-object', 1)[0]
+        described = (text + asleep).split(f'id="frugal_alloc.{name}"', 1)[1].split('<div class="doc doc-object', 1)[0]
         assert re.search(r"<p>\w", described), name
 
 

@@ -7,6 +7,7 @@ import posixpath
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -25,6 +26,8 @@ REPORTS = {f"reports/examples/{name}.html" for name in ("leak", "out_of_memory",
 
 
 def page_of(document: str) -> str:
+    if document == "../README.md":
+        return "index.html"
     return re.sub(r"(^|/)README\.html$", r"\1index.html", document.removesuffix(".md") + ".html")
 
 
@@ -72,7 +75,7 @@ def test_every_page_says_what_it_is(site: Site) -> None:
     assert len(set(titles)) == len(titles)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", ["../README.md", *DOCUMENTS])
 def test_document_reads_as_on_the_page_of_a_repository(site: Site, document: str) -> None:
     text = (ROOT / "docs" / document).read_text(encoding="utf-8")
     there = MarkdownIt("commonmark").enable("table").render(text)
@@ -112,15 +115,26 @@ def test_pages_with_diagrams_and_no_others_load_what_draws_them(site: Site) -> N
 def test_a_file_of_the_repository_is_linked_once_there_is_an_address() -> None:
     text = "[one](../../tests/site#a), [two](detection.md), [three](https://a.b), [four](../reports/examples/fit.json)"
     for source, one in {"": "one", "https://x.y/{}/v1/": "[one](https://x.y/tree/v1/tests/site#a)"}.items():
-        led = links.led(text, "stories/leak.md", source)
+        led = links.led(text, "tutorials/find_a_leak.md", source)
         assert led == f"{one}, [two](detection.md), [three](https://a.b), [four](../reports/examples/fit.html)"
 
 
-def test_first_page_shows_the_code_of_the_readme() -> None:
-    first, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("docs/index.md", "README.md"))
-    blocks = re.findall(r"^```\w*\n(.*?)^```", first, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 3
-    assert [block for block in blocks if block not in readme] == []
+def test_links_of_the_readme_lead_on_from_the_first_page() -> None:
+    text = "[one](docs/leaks.md#a), ![two](docs/pictures/b.svg), [three](tests/README.md), [four](https://a.b)"
+    page = links.from_root(text)
+    assert page == "[one](leaks.md#a), ![two](pictures/b.svg), [three](../tests/README.md), [four](https://a.b)"
+    assert links.led(page, "index.md", "") == "[one](leaks.md#a), ![two](pictures/b.svg), three, [four](https://a.b)"
+
+
+@pytest.mark.parametrize("home", ["", "https://git.example/us/it"])
+def test_the_head_has_the_version_and_leads_to_the_repository_where_that_has_an_address(home: str, monkeypatch) -> None:
+    pytest.importorskip("mkdocs", reason="tools/setup installs what builds the site")
+    import hooks
+    from mkdocs.config import load_config
+
+    monkeypatch.setattr(hooks.project_metadata, "read", lambda: types.SimpleNamespace(version="1.2.3", home=home))
+    config = hooks.on_config(load_config(str(ROOT / "tools" / "site" / "mkdocs.yml")))
+    assert config.site_name == "frugal_alloc 1.2.3" and config.repo_url == (home or None)
 
 
 def refused(*arguments: str) -> str:

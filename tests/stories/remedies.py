@@ -65,8 +65,8 @@ class Model(nn.Module):
         return self.head(values)
 
 
-def batch(size: int = BATCH, tokens: int = TOKENS) -> torch.Tensor:
-    return torch.randn(size, tokens, WIDTH, device="cuda")
+def batch(size: int = BATCH) -> torch.Tensor:
+    return torch.randn(size, TOKENS, WIDTH, device="cuda")
 
 
 class Training:
@@ -76,13 +76,11 @@ class Training:
         self.model = Model(block, checkpointed).cuda()
         self.optimizer = optimizer(self.model.parameters(), lr=1e-4)
 
-    def step(
-        self, size: int = BATCH, *, parts: int = 1, dtype: torch.dtype | None = None, tokens: int = TOKENS
-    ) -> None:
+    def step(self, size: int = BATCH, *, parts: int = 1, dtype: torch.dtype | None = None) -> None:
         self.optimizer.zero_grad()
         for _ in range(parts):
             with torch.autocast("cuda", dtype or torch.float32, enabled=dtype is not None):
-                loss = self.model(batch(size // parts, tokens)).float().square().mean() / parts
+                loss = self.model(batch(size // parts)).float().square().mean() / parts
             loss.backward()
             del loss
         self.optimizer.step()
@@ -106,33 +104,12 @@ def zeroed(set_to_none: bool | None) -> None:
         training.optimizer.step()
 
 
-def between_steps(set_to_none: bool) -> None:
-    """What another model finds taken between two steps."""
-    training = Training()
-    training.step()
-    training.optimizer.zero_grad(set_to_none=set_to_none)
-    torch.cuda.reset_peak_memory_stats()
-
-
 def rebound(delete: bool) -> None:
     for _ in range(3):
         helper = torch.zeros(256 * MIB // 4, device="cuda")
         helper += 1
         if delete:
             del helper
-
-
-def outputs_kept_into_next_step(delete: bool) -> None:
-    model, optimizer = Model().cuda(), torch.optim.SGD([torch.zeros(1, requires_grad=True)])
-    for _ in range(3):
-        data = batch()
-        output = model(data)
-        loss = output.square().mean()
-        loss.backward()
-        optimizer.zero_grad()
-        model.zero_grad()
-        if delete:
-            del data, output, loss
 
 
 def evaluation(mode: Callable[[], AbstractContextManager]) -> None:
@@ -155,15 +132,6 @@ def data_on_gpu(whole: bool) -> None:
         training.optimizer.zero_grad()
         training.model(values.cuda()).square().mean().backward()
         training.optimizer.step()
-
-
-def copied_inputs(copies: bool) -> None:
-    model = Model().cuda()
-    for _ in range(2):
-        values = batch(8 * BATCH)
-        inputs = values.clone().to("cuda") if copies else values
-        with torch.no_grad():
-            model(inputs)
 
 
 def loaded(workers: int, pin: bool) -> None:
@@ -198,20 +166,16 @@ def trained(advice: str, saves: str, **options: object) -> Remedy:
 
 
 REMEDIES = (
-    trained("half the batch", "half of the activations; no weights or optimizer state", size=BATCH // 2),
+    trained("half the batch", "half of the activations", size=BATCH // 2),
     trained(
         "gradient accumulation: 4 parts of the same batch",
-        "activations of three quarters of the batch; gradients stay",
+        "three quarters of the activations",
         parts=4,
     ),
     trained("checkpointing of each block", "activations inside the blocks", checkpointed=True),
-    trained("autocast to bfloat16", "part of the activations; copies of the weights come on top", dtype=torch.bfloat16),
-    trained("half the sequence, or smaller images", "as half the batch", tokens=TOKENS // 2),
+    trained("autocast to bfloat16", "part of the activations", dtype=torch.bfloat16),
     trained("SGD instead of AdamW", "two copies of the weights", optimizer=torch.optim.SGD),
     Remedy("`no_grad` around evaluation", evaluation, (torch.enable_grad,), (torch.no_grad,), "every activation"),
-    Remedy(
-        "`inference_mode` instead of `no_grad`", evaluation, (torch.no_grad,), (torch.inference_mode,), "nothing more"
-    ),
     Remedy(
         "`loss.item()` where evaluation sums 8 losses",
         summed_loss,
@@ -219,14 +183,7 @@ REMEDIES = (
         (lambda loss: loss.item(),),
         "the graph of every step",
     ),
-    Remedy("`del` before a name is bound again in a loop", rebound, (False,), (True,), "one copy: it was no leak"),
-    Remedy(
-        "`del data, output, loss` after each step",
-        outputs_kept_into_next_step,
-        (False,),
-        (True,),
-        "nothing here: the next ones take their place before the peak, in backward",
-    ),
+    Remedy("`del` before a name is bound again in a loop", rebound, (False,), (True,), "one copy"),
     trained("`del` of intermediates inside `forward`", "nothing: autograd holds them", block=DeletingBlock),
     Remedy("the `zero_grad` that was missing", zeroed, (None,), (False,), "nothing: gradients add up in place"),
     Remedy(
@@ -234,14 +191,12 @@ REMEDIES = (
         zeroed,
         (False,),
         (True,),
-        "one copy of the weights, unless gradients accumulate",
+        "one copy of the weights",
     ),
-    Remedy("the same, between two steps", between_steps, (False,), (True,), "one copy of the weights"),
     Remedy("the data set left on the host", data_on_gpu, (True,), (False,), "the data set"),
-    Remedy("no `clone()` before `.to(device)`", copied_inputs, (True,), (False,), "one batch of inputs"),
     Remedy("`num_workers=0` instead of 2", loaded, (2, False), (0, False), "nothing: workers live on the host"),
     Remedy("`pin_memory=False`", loaded, (0, True), (0, False), "nothing: pinned memory is the host's"),
-    Remedy("`empty_cache()` after each step", emptied, (False,), (True,), "nothing here; other processes get more"),
+    Remedy("`empty_cache()` after each step", emptied, (False,), (True,), "nothing here"),
 )
 
 

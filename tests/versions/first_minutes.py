@@ -37,7 +37,9 @@ def allocate_and_free() -> None:
     stats = torch.cuda.memory_stats()
     check(set(before) == set(stats), "memory_stats keeps its keys")
     grown = stats["allocated_bytes.all.current"] - before["allocated_bytes.all.current"]
-    check(grown == 568 * MIB == frugal_alloc.stats()["allocated_bytes"], "memory_stats counts what was allocated")
+    check(
+        grown == 568 * MIB == frugal_alloc.memory_stats()["allocated_bytes"], "memory_stats counts what was allocated"
+    )
     check(torch.cuda.memory_reserved() >= torch.cuda.memory_allocated() >= 568 * MIB, "reserved covers allocated")
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
@@ -45,17 +47,17 @@ def allocate_and_free() -> None:
     tensors[-1].record_stream(torch.cuda.current_stream())
     del tensors
     torch.cuda.synchronize()
-    check(frugal_alloc.stats()["allocated_bytes"] == 0, "freed memory is counted as freed")
+    check(frugal_alloc.memory_stats()["allocated_bytes"] == 0, "freed memory is counted as freed")
 
 
 def stitch() -> None:
     torch.cuda.empty_cache()  # free memory that is whole would serve
     held = [empty(6 * MIB) for _ in range(500)]  # 3 of 4 GiB: new memory can't serve what follows
-    before = frugal_alloc.stats()
+    before = frugal_alloc.memory_stats()
     del held[::2]
     large = empty(1400 * MIB)
     large.fill_(1)  # touches every page of it
-    after = frugal_alloc.stats()
+    after = frugal_alloc.memory_stats()
     check(after["stitches"] > before["stitches"], "free pieces are joined")
     check(after["reserved_bytes"] <= before["reserved_bytes"] + 64 * MIB, "a stitch takes no more memory")
 
@@ -120,7 +122,7 @@ def main() -> None:
     check(is_ours(ours) and not is_ours(older), "tensors stay where they were")
     del ours, older
     torch.cuda.synchronize()
-    check(frugal_alloc.stats()["allocated_bytes"] == 0, "our memory is freed after disable()")
+    check(frugal_alloc.memory_stats()["allocated_bytes"] == 0, "our memory is freed after disable()")
     check(torch.cuda.memory_allocated() == 0, "no memory is left over")
     built, running = _native.load().torch_versions()
     check(built == running, "the library knows its torch")

@@ -54,6 +54,7 @@ RUNTIME_FUNCTIONS = {
     "cudaGetLastError",
     "cudaIpcGetMemHandle",
     "cudaMemGetInfo",
+    "cudaMemcpy",
     "cudaMemcpyAsync",
     "cudaMemcpyPeerAsync",
     "cudaStreamIsCapturing",
@@ -114,7 +115,7 @@ def test_holds_the_package_and_no_more(contents: Path) -> None:
     assert not [path for path in files if "__pycache__" in path or path.endswith(".pyc")]
 
 
-def test_holds_what_draws_pages_and_names_the_plugin_of_pytest(contents: Path) -> None:
+def test_holds_what_draws_pages_and_names_its_plugins(contents: Path) -> None:
     report = contents / "frugal_alloc" / "_report"
     assert {"page.html.jinja", "pieces.html.jinja", "style.css", "page.js"} <= {path.name for path in report.iterdir()}
     fit = contents / "frugal_alloc" / "_command" / "fit"
@@ -123,6 +124,7 @@ def test_holds_what_draws_pages_and_names_the_plugin_of_pytest(contents: Path) -
     assert {"base.css", "document.css"} <= {path.name for path in pages.iterdir()}
     entry_points = next(contents.glob("*.dist-info/entry_points.txt")).read_text()
     assert "[pytest11]\nfrugal_alloc = frugal_alloc.pytest_plugin\n" in entry_points
+    assert "[vllm.general_plugins]\nfrugal_alloc = frugal_alloc.integrations.vllm:register\n" in entry_points
 
 
 def test_holds_the_terms_that_its_metadata_names(contents: Path) -> None:
@@ -266,6 +268,13 @@ def test_installed_without_compiler_and_network_it_works(installed: Path) -> Non
     done = run(installed, "frugal-alloc", "simulate", "--memory", "4GiB", "--", "python", first_minutes)
     assert done.returncode == 0, done.stderr
     assert done.stdout.rstrip().endswith("all is well")
+
+
+def test_installed_the_demo_tells_the_lines_of_its_programs(installed: Path) -> None:
+    done = run(installed, "frugal-alloc", "demo")
+    assert done.returncode == 0, done.stderr
+    assert "MiB at programs/too_large.py:22 in <module>" in done.stdout
+    assert "1. leak  programs/leaking.py:19" in done.stdout
 
 
 def test_installed_it_says_that_the_recorded_runs_are_not_in_it(installed: Path) -> None:
