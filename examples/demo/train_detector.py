@@ -140,7 +140,7 @@ def _print_table(results: list[Result], is_simulated: bool) -> None:
     rich.console.Console().print("", table, "", sep="\n")
     print("In use: what tensors hold. Reserved: what the allocator holds of the GPU. Waste: the peaks' difference.")
     if is_simulated:
-        print("Driver time: what the driver calls would take by the model in docs/simulated_gpu.md, not measured.")
+        print("Driver time: what driver calls would take by the model in docs/simulated_gpu_inside.md, not measured.")
     print("More: README.md, docs/architecture.md, docs/simulated_gpu.md")
 
 

@@ -11,7 +11,6 @@ import argparse
 import contextlib
 import json
 import pathlib
-from collections.abc import Callable
 
 import allocators
 import torch
@@ -32,7 +31,7 @@ def gathered(layer: Layer) -> Layer:
     return [torch.empty(4 * HIDDEN, HIDDEN, dtype=torch.bfloat16, device="cuda") for _ in layer]
 
 
-def train_step(model: list[Layer], layer_done: Callable[[], None]) -> list[Layer]:
+def train_step(model: list[Layer]) -> list[Layer]:
     """Returns this rank's part of the gradients."""
     hidden, saved, gradients = torch.empty(TOKENS, HIDDEN, dtype=torch.bfloat16, device="cuda"), [], []
     for layer in model:
@@ -41,7 +40,6 @@ def train_step(model: list[Layer], layer_done: Callable[[], None]) -> list[Layer
         inner = functional.silu(opened) * raised
         saved.append((hidden, raised, opened, inner))
         hidden = inner @ down
-        layer_done()
     gradient = hidden
     for layer in reversed(model):
         up, gate, down = gathered(layer)
@@ -51,7 +49,6 @@ def train_step(model: list[Layer], layer_done: Callable[[], None]) -> list[Layer
         whole = (of_raised.T @ before, of_opened.T @ before, inner.T @ gradient)
         gradients.append([one[: 4 * HIDDEN // RANKS].float() for one in whole])
         gradient = of_raised @ up + of_opened @ gate
-        layer_done()
     return gradients
 
 
@@ -61,14 +58,9 @@ def main() -> None:
     parser.add_argument("--current-stream", action="store_true", help="set the model up on the stream that trains it")
     parser.add_argument("--empty-cache", action="store_true", help="call torch.cuda.empty_cache() after the set-up")
     parser.add_argument("--steps", type=int, default=2, help="training steps (default 2)")
-    parser.add_argument("--json", type=pathlib.Path, help="write the memory after each layer to this file")
+    parser.add_argument("--json", type=pathlib.Path, help="write the most memory to this file")
     options = parser.parse_args()
     allocators.use(options.allocator)
-    layers: list[tuple[int, int]] = []
-
-    def layer_done() -> None:
-        layers.append((torch.cuda.memory_allocated(), torch.cuda.memory_reserved()))
-
     training, side = torch.cuda.current_stream(), torch.cuda.Stream()
     side.wait_stream(training)
     with contextlib.nullcontext() if options.current_stream else torch.cuda.stream(side):
@@ -76,16 +68,15 @@ def main() -> None:
     training.wait_stream(side)
     if options.empty_cache:
         torch.cuda.empty_cache()
-    layer_done()
     for _ in range(options.steps):
-        train_step(model, layer_done)
+        train_step(model)
     free, total = torch.cuda.mem_get_info()
     most = {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}
     most["retries"] = torch.cuda.memory_stats()["num_alloc_retries"]
     print(f"at most {most['allocated'] // MIB} MiB in tensors, {most['reserved'] // MIB} MiB held")
     print(f"{free // MIB} of {total // MIB} MiB are left for others; {most['retries']} retries")
     if options.json:
-        options.json.write_text(json.dumps({"layers": layers, "most": most, "free": free}), encoding="utf-8")
+        options.json.write_text(json.dumps({"most": most, "free": free}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
     python train.py --healed          # the boxes are kept, on the host
     python train.py --device GPU:0    # the memory of a GPU is printed
 
-Images and weights are random: what is looked at is the memory. docs/stories/tensorflow.md says what it needs.
+Images and weights are random: what is looked at is the memory. docs/cases.md says what it needs.
 """
 
 import argparse

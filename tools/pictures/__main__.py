@@ -16,7 +16,7 @@ from pictures.all_pictures import ALL, RECORDED, drawn, file_of, name_of, told
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python tools/pictures", description="Writes the pictures of the documents, and their figures."
+        prog=pages.COMMAND, description="Writes the pictures of the documents, their figures and what they quote."
     )
     parser.add_argument(
         "--record", action="store_true", help="record what they show anew first, on the simulated GPU; three minutes"

@@ -1,7 +1,7 @@
 """The pictures that `python tools/pictures` writes.
 
-Each is a module with told(), what documents say of it by key, and chart() or picture(), what is drawn. All but
-`fragmentation` show a run, whose figures these are given: record() makes them, a file of docs/pictures keeps them.
+Each is a module with told(), what documents say of it by key, and chart() or picture(), what is drawn; some only have
+figures. All but `fragmentation` and `out_of_memory` are of a run: record() makes it, a file of docs/pictures keeps it.
 """
 
 import pathlib
@@ -11,24 +11,27 @@ from . import (
     ROOT,
     address_space,
     detection,
+    embedding_stash,
     fragmentation,
     leak_growth,
     line_chart,
     memory_over_time,
+    out_of_memory,
     recorded,
     reserved_growth,
     serving,
     side_stream,
     tenants,
     tensorflow_growth,
+    turns,
 )
 
 RECORDED = (
     *(memory_over_time, address_space, leak_growth),
     *(reserved_growth, side_stream, tensorflow_growth),
-    *(detection, serving, tenants),
+    *(detection, serving, tenants, embedding_stash, turns),
 )
-ALL = (fragmentation, *RECORDED)
+ALL = (fragmentation, *(one for one in RECORDED if hasattr(one, "chart") or hasattr(one, "picture")))
 
 
 def name_of(picture: ModuleType) -> str:
@@ -51,6 +54,6 @@ def drawn(picture: ModuleType) -> str:
 
 
 def told() -> dict[str, dict[str, str]]:
-    """By module, what documents say of its picture."""
+    """By module, what documents say of it."""
     figures = {name_of(picture): picture.told(recorded.read(name_of(picture))) for picture in RECORDED}
-    return {"fragmentation": fragmentation.told(), **figures}
+    return {"fragmentation": fragmentation.told(), "out_of_memory": out_of_memory.told(), **figures}

@@ -29,8 +29,8 @@ def picture() -> str:
 def told() -> dict[str, str]:
     return {
         "said": f"{MEMORY.count('.')} of {len(MEMORY)} pieces of GPU memory are free, at most {_longest()} in a row. "
-        f"PyTorch's caching allocator cannot place a tensor of {REQUEST} pieces. frugal_alloc maps {REQUEST} free "
-        "pieces side by side at new addresses, and copies nothing."
+        f"PyTorch's allocator with its default settings cannot place a tensor of {REQUEST} pieces. frugal_alloc maps "
+        f"{REQUEST} free pieces side by side at new addresses, and copies nothing."
     }
 
 
@@ -40,7 +40,7 @@ def _longest() -> int:
 
 def _draw(axes: Axes, size: float) -> None:
     needs = f"A tensor of {REQUEST} pieces: {MEMORY.count('.')} are free, at most {_longest()} in a row."
-    _memory(axes, 14, "PyTorch's caching allocator", [], size)
+    _memory(axes, 14, "PyTorch's caching allocator, default settings", [], size)
     boxes.box(axes, _LEFT, 104, REQUEST * _PITCH - 4, _CELL, "wanted")
     _beside(axes, 104, needs, "CUDA out of memory", "bad", size)
     taken = [cell for cell, tensor in enumerate(MEMORY) if tensor == "."][:REQUEST]

@@ -103,8 +103,9 @@ def told(data: dict[str, Any]) -> dict[str, str]:
         "said": f"Memory rises with each epoch. After epoch {epoch} the report tells the leak, and that memory lasts "
         f"for {left:.1f} more epochs. It runs out in epoch {failed}. With loss.item() the same training stays flat for "
         f"{healed} epochs.",
-        **{f"{run}_failed": str(data[run]["failed_in"]) for run in RUNS if run != "healed"},
-        **{f"{run}_used": stories.mib(data[run]["most_in_use_and_held"][0]) for run in RUNS},
+        "report": data["leaking"]["report"],
+        "failed": " or ".join(sorted({str(data[run]["failed_in"]) for run in RUNS if run != "healed"})),
+        "healed_used": stories.mib(data["healed"]["most_in_use_and_held"][0]),
         "healed_epochs": str(healed),
         "found": str(epoch),
         "before": str(failed - epoch),

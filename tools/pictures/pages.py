@@ -1,7 +1,9 @@
-"""Puts the figures that were recorded into the documents.
+"""Puts what was recorded into the documents: `python tools/pictures` writes it, and nobody by hand.
 
-A document has a figure, or the rows of a table, between `<!--MODULE.KEY-->` and `<!--/-->`, where the module's told()
-has the key. What is said of a picture, for who does not see it, is the key "said" of the module that draws it.
+A document has a figure, the rows of a table or the lines of a code block between `<!--MODULE.KEY-->` and `<!--/-->`,
+where the module's told() has the key; the head of a table and the fence of a block stay as they are. No line of text
+begins with a mark: Markdown would take the line as HTML. What is said of a picture, for who does not see it, is the key
+"said" of the module that draws it.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from . import ROOT
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 MARK = re.compile(r"<!--(\w+)\.(\w+)-->((?:(?!<!--).)*)<!--/-->", re.DOTALL)
 _PICTURE = re.compile(r"!\[[^\]]*\]\(([^)]*?(\w+)\.svg)\)")
-# Of a table: the names of its columns, and the line below them.
-_HEAD = re.compile(r"\s*(\|.*\n\|[-:| ]+\|\n)")
+# Of a table the names of its columns and the line below them, of a code block its fence.
+_HEAD = re.compile(r"\s*(\|.*\n\|[-:| ]+\|\n|```\w*\n)")
+COMMAND = "python tools/pictures"
 
 
 def filled(document: pathlib.Path, told: Mapping[str, Mapping[str, str]]) -> str:
@@ -28,8 +31,10 @@ def filled(document: pathlib.Path, told: Mapping[str, Mapping[str, str]]) -> str
 
     def figure(found: re.Match[str]) -> str:
         module, key, before = found.groups()
-        head = _HEAD.match(before)
-        text = f"\n\n{head[1]}{told[module][key]}\n\n" if head else told[module][key]
+        text = told[module][key]
+        if head := _HEAD.match(before):
+            foot = "\n```" if head[1].startswith("`") else ""
+            text = f"\n\n{head[1]}{text}{foot}\n\n"
         return f"<!--{module}.{key}-->{text}<!--/-->"
 
     def words(found: re.Match[str]) -> str:

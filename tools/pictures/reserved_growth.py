@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import ROOT, pages, simulated_run, stories
+from . import ROOT, simulated_run, stories
 from .line_chart import Kind, Level, Line, LineChart, Mark
 
 PROGRAM = ROOT / "examples" / "stories" / "fragmentation.py"
@@ -21,14 +21,6 @@ RUNS = {
     "expandable": ("native", "expandable_segments:True"),
     "frugal": ("frugal", ""),
     "frugal_both_options": ("frugal", BOTH),
-}
-_NAMED = {
-    "both_options": "PyTorch, both settings",
-    "native": "PyTorch, no setting",
-    "max_split": "PyTorch, `max_split_size_mb:128`",
-    "expandable": "PyTorch, `expandable_segments:True`",
-    "frugal": "frugal_alloc",
-    "frugal_both_options": "frugal_alloc, both settings",
 }
 
 
@@ -72,7 +64,7 @@ def told(data: dict[str, Any]) -> dict[str, str]:
         "said": f"With both of PyTorch's settings, what is held grows to {stories.mib(both[retry - 1][1])} MiB by "
         f"request {retry - 1}. Then the GPU is full, and free memory is given back. With one of the settings or none, "
         f"{others[-1]} MiB are held after 100 requests, with frugal_alloc {held['frugal']} MiB.",
-        "runs": pages.rows(*((_NAMED[run], *_amounts(data[run])) for run in RUNS)),
+        "in_tensors": stories.mib(both[100][0]),
         "full": str(retry),
         "after": stories.mib(both[retry][1]),
         "both": held["both_options"],
@@ -80,8 +72,3 @@ def told(data: dict[str, Any]) -> dict[str, str]:
         "most": others[-1],
         "ours": held["frugal"],
     }
-
-
-def _amounts(requests: list[list[int]]) -> list[str]:
-    in_tensors, held, _ = requests[100]
-    return [f"{stories.mib(size)} MiB" for size in (in_tensors, held, max(held for _, held, _ in requests))]

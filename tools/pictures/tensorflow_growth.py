@@ -5,7 +5,7 @@ What is drawn is read from real logs: tests/reports/tensorflow, docs/pictures/te
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from typing import Any
 
 from . import ROOT, stories
@@ -17,11 +17,14 @@ ARTEFACTS = ROOT / "tests" / "reports" / "tensorflow"
 def record() -> dict[str, Any]:
     """Reads the artefacts as `frugal-alloc report` does. Of a step (step, bytes between steps, most bytes so far)."""
     from frugal_alloc._command import report_files
+    from frugal_alloc._report import text
 
     growing, healed = (report_files.read(ARTEFACTS / name) for name in ("detector.log.gz", "detector_healed.log.gz"))
     return {
         "limit_bytes": growing["oom"]["limit_bytes"],
         "bytes_per_step": growing["verdicts"][0]["bytes_per_step"],
+        # What is said of the leak.
+        "report": re.search(r"^frugal_alloc: leak.*?(?=\n\nGPU 0)", text.render(growing), re.MULTILINE | re.DOTALL)[0],
         "growing": _steps(growing),
         "healed": _steps(healed),
     }
@@ -57,11 +60,7 @@ def told(data: dict[str, Any]) -> dict[str, str]:
         "said": f"The most memory in use rises with each step from {stories.mib(first[2])} MiB to "
         f"{stories.mib(last[2])} MiB. TensorFlow may take {stories.mib(data['limit_bytes'])} MiB, and memory runs out "
         f"in step {last[0] + 1}. The healed training needs {stories.mib(healed[2])} MiB after {healed[0]} steps.",
-        **{f"{run}_{name}": text for run in ("growing", "healed") for name, text in _last(data[run])},
+        "report": data["report"],
         "rate": f"{data['bytes_per_step'] / (1 << 20):.2f}",
         "failed": str(last[0] + 1),
     }
-
-
-def _last(steps: list[list[int]]) -> Iterator[tuple[str, str]]:
-    yield from zip(("steps", "held", "most"), (str(steps[-1][0]), *map(stories.mib, steps[-1][1:])), strict=True)

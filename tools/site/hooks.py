@@ -42,7 +42,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     made = {path.relative_to(_PAGES).as_posix(): path.read_text(encoding="utf-8") for path in _PAGES.rglob("*.md")}
     made |= {f"reference/{name}": make() for name, make in reference.PAGES.items()}
-    made |= {**example_reports.pages(), "licences.md": _licences()}
+    made |= {**example_reports.pages(), "licences.md": _licences(), "index.md": links.from_root(_text("README.md"))}
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
     script = _MERMAID / "mermaid.min.js"
@@ -70,6 +70,10 @@ def on_post_build(config: MkDocsConfig) -> None:
     if not config.site_url:
         for name in ("sitemap.xml", "sitemap.xml.gz"):
             pathlib.Path(config.site_dir, name).unlink(missing_ok=True)
+
+
+def _text(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
 
 
 def _licences() -> str:

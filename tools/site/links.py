@@ -12,6 +12,14 @@ _REPORTS = DOCS / "reports" / "examples"
 _LINK = re.compile(r"\[([^\]]*)\]\((?![a-z]+:|#)([^)#\s]+)(#[\w-]+)?\)")
 
 
+def from_root(markdown: str) -> str:
+    """A text of the repository's folder, as a page of docs/."""
+    return _LINK.sub(
+        lambda found: f"[{found[1]}]({os.path.relpath(ROOT / found[2], DOCS)}{found[3] or ''})",
+        markdown,
+    )
+
+
 def led(markdown: str, page: str, source: str) -> str:
     """The text of a page below docs/; `source` is the address of the repository's files, with {} for "blob" or "tree".
 

@@ -33,7 +33,7 @@ def state() -> dict:
     segments = torch.cuda.memory_snapshot()
     blocks = [(block["address"], block["size"], block["state"]) for one in segments for block in one["blocks"]]
     pages = [page for address, size, _ in sorted(blocks) for page in range(address, address + size, PAGE)]
-    figures = frugal_alloc.stats()
+    figures = frugal_alloc.memory_stats()
     counted = ("reserved_bytes", "stitches", "driver_map_calls", "driver_unmap_calls")
     return {
         "blocks": sorted(blocks),

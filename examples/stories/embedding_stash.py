@@ -1,0 +1,47 @@
+"""Puts embedding tables away during each training step, and takes them back: the pattern of meta-pytorch/torchrec#4584.
+
+    frugal-alloc simulate --memory 96GiB -- python examples/stories/embedding_stash.py --allocator native
+
+The sizes are the report's. Copies to the host are left out, since they change no memory of the GPU.
+"""
+
+import argparse
+import pathlib
+
+import allocators
+import torch
+
+GIB = 1 << 30
+TABLES, DENSE, ACTIVATION, ACTIVATIONS, STILL_ALIVE = 16, 33, 4, 11, 2
+
+
+def gpu_bytes(gibibytes: int) -> torch.Tensor:
+    return torch.empty(gibibytes * GIB, dtype=torch.uint8, device="cuda")
+
+
+def train_step() -> None:
+    tables, _dense = gpu_bytes(TABLES), gpu_bytes(DENSE)
+    tables.untyped_storage().resize_(0)
+    activations = [gpu_bytes(ACTIVATION) for _ in range(ACTIVATIONS)]
+    del activations[STILL_ALIVE:]  # the backward pass frees the newest first
+    tables.untyped_storage().resize_(TABLES * GIB)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--allocator", choices=allocators.ALLOCATORS, default="native")
+    parser.add_argument("--steps", type=int, default=10, help="training steps (default 10)")
+    parser.add_argument("--json", type=pathlib.Path, help="write the most memory of each step to this file")
+    options = parser.parse_args()
+    allocators.use(options.allocator)
+    course = allocators.Course()
+    for number in range(1, options.steps + 1):
+        train_step()
+        used, held = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+        print(f"step {number}: at most {used / GIB:.2f} GiB in tensors, {held / GIB:.2f} GiB held")
+        course.step()
+    course.write(options.json)
+
+
+if __name__ == "__main__":
+    main()
