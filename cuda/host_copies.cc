@@ -203,11 +203,11 @@ absl::Status HostCopies::TrimInDriver() {
   absl::Status first = pool_.ReleaseIdle(Kind::kPinned);
   // Waking must not lack them.
   if (pool_.held(Kind::kPageable) == Bytes(0)) first.Update(ring_.GiveBack());
-  if (!copies_.empty() || stream_ == nullptr) return first;
+  // Where something is left the stream stays, by which Trim() knows.
+  if (!first.ok() || !copies_.empty() || stream_ == nullptr) return first;
   absl::Status status = api_.ToStatus(api_.StreamDestroy(stream_), "cuStreamDestroy");
   if (status.ok()) stream_ = nullptr;
-  first.Update(status);
-  return first;
+  return status;
 }
 
 }  // namespace frugal
