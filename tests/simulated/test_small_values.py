@@ -4,6 +4,7 @@ simulated GPU."""
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 
 import pytest
@@ -156,6 +157,22 @@ def test_ctc_loss_takes_lengths_on_the_host() -> None:
     targets, lengths = torch.ones(2, 5, dtype=torch.long, device=DEVICE), torch.tensor([5, 4])
     torch.nn.functional.ctc_loss(inputs, targets, torch.tensor([20, 18]), lengths).backward()
     assert inputs.grad.shape == inputs.shape
+
+
+def test_memory_of_a_function_goes_as_it_ends_where_an_operator_cannot_be_computed() -> None:
+    def attend() -> torch.Tensor:
+        query = torch.zeros(1, 2, 4, 8, device=DEVICE)
+        # This one has no values on the CPU.
+        return torch.ops.aten._scaled_dot_product_efficient_attention(query, query, query, None, False)[0].sum()
+
+    attend()
+    before = torch.cuda.memory_allocated()
+    gc.disable()
+    try:
+        attend()
+        assert torch.cuda.memory_allocated() == before
+    finally:
+        gc.enable()
 
 
 def test_thread_of_backward_passes_is_awaited_without_a_free_byte() -> None:

@@ -231,7 +231,8 @@ class Computation:
         try:
             values = leaves(self.compute())
         except (NotImplementedError, RuntimeError, IndexError) as error:
-            return error
+            # Its frames would keep all tensors of the program's functions until Python collects cycles.
+            return error.with_traceback(None)
         for i, output in self._outputs:
             if isinstance(values[i], torch.Tensor) and values[i].shape == output.shape:
                 output.copy_(values[i])
