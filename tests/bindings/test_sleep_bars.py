@@ -8,7 +8,7 @@ import random
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import KIB, MIB
+from binding_helpers import KIB, MIB, simulated_gpu
 from sleep_helpers import name, nothing_sleeps_afterwards
 
 __all__ = ["name", "nothing_sleeps_afterwards"]  # fixtures
@@ -61,6 +61,7 @@ def test_what_lives_is_copied_and_the_pages_that_it_has_alone_go_back(name, size
     assert {each.why for each in slept.stayed} <= {"shares a page with memory that stays awake"}
 
 
+@simulated_gpu
 def test_after_fifty_turns_nothing_more_is_held_than_after_the_first(name):
     mapped = ctypes.CDLL(None).frugal_sim_mapped_handles
     mapped.restype = ctypes.c_uint64

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from all_reduce_pair import MOMENTS, STATES, VLLM
-from binding_helpers import GIB, MIB, run_python, run_well
+from binding_helpers import GIB, MIB, run_python, run_well, simulated_gpu
 
 HERE = str(Path(__file__).parent)
 
@@ -51,7 +51,7 @@ def run(code: str, **environment: str | None) -> dict:
         ("empty()", {}, True),
         ("frugal_alloc._native.load().enable('remap:off'); empty()", {}, True),
         ("", {"PYTORCH_ALLOC_CONF": "expandable_segments:False"}, True),
-        ("empty()", {"FRUGAL_SIM_VMM": "0"}, False),
+        pytest.param("empty()", {"FRUGAL_SIM_VMM": "0"}, False, marks=simulated_gpu),
         ("frugal_alloc.disable()", {}, False),
         ("", {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, False),
         ("tell('expandable_segments:False')", {}, False),

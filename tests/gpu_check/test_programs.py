@@ -15,7 +15,7 @@ from frugal_alloc._command.doctor.processes import Ended
 from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
 from gpu_check_run import GIB, environment, outcomes, report, run, said
-from hardware import binding_tests, histories, kit, neighbours, tagged_soak, trainings
+from hardware import binding_tests, histories, kit, neighbours, sleeping, tagged_soak, trainings
 
 SEEN = "frugal simulated GPU: the order of"
 NOT_DONE = Ended(None, "", "")
@@ -95,6 +95,32 @@ def test_soak_that_ends_with_no_allocator_says_nothing_of_ours(
     monkeypatch.setattr(tagged_soak.machine, "describe", lambda: {"free_bytes": 64 * GIB})
     tagged_soak.run(report(tmp_path))
     assert outcomes(tmp_path)["frugal_alloc: the program ends"] == outcome
+
+
+# --- sleep
+
+
+def slept(way: str, before: str = "") -> Any:
+    """What a way of sleeping says of itself on a simulated GPU with values, after the code `before`."""
+    code = f"from hardware import sleeping\n{before}\nsleeping._carry_out({way!r}, {64 << 20}, 2)"
+    started = simulated_gpu.environment(2 * GIB, values="cpu", base=environment())
+    return json.loads(run(sys.executable, "-c", code, env=started).out)
+
+
+@pytest.mark.parametrize("way", [sleeping.PINNED, sleeping.PAGEABLE, sleeping.SEGMENTS])
+def test_what_slept_comes_back_and_others_have_its_memory_meanwhile(tmp_path: Path, way: str) -> None:
+    found = slept(way)
+    sleeping._tell(report(tmp_path), way, found)
+    assert set(outcomes(tmp_path).values()) == {"passed"}
+    assert found["tensors"] > 0 and found["copied"] >= found["live"]
+    assert (found["copied"] > 1.1 * found["live"]) == (way == sleeping.SEGMENTS)
+
+
+def test_what_does_not_come_back_is_seen(tmp_path: Path) -> None:
+    lose = "import frugal_alloc\nsleep = frugal_alloc.sleep\n"
+    lose += "frugal_alloc.sleep = lambda tags, **options: sleep(tags, **options | {'drop': tags})"
+    sleeping._tell(report(tmp_path), sleeping.PINNED, slept(sleeping.PINNED, lose))
+    assert outcomes(tmp_path)["ours, pinned: values come back"] == "failed"
 
 
 # --- the binding tests

@@ -30,6 +30,7 @@ _FULL = "what the driver still needs when every page of the device is taken"
 _SUPPLY = "whether memory that was just released comes at once, and where addresses end"
 _PLACEMENT = "whether kernels are slower on small or shuffled handles than on cudaMalloc's memory"
 _SOAK = "whether values survive while memory is moved under running work"
+_SLEEPING = "whether what sleeps comes back whole, and how fast, beside whole segments that sleep"
 _TRAININGS = "whether trainings are as fast with ours, and faster where memory is tight"
 _LIMIT = "how many views the machine's driver allows, and how it refuses one more"
 
@@ -54,7 +55,8 @@ STEPS = (
     _own("supply", "P4", 35, _SUPPLY),
     _own("placement", "P3", 90, _PLACEMENT),
     _own("tagged_soak", "P6", 180, _SOAK, TESTS),
-    _own("binding_tests", "P6", 360, "whether the binding tests pass on this GPU", TESTS),
+    _own("sleeping", "P9", 60, _SLEEPING, TESTS, needs_virtual_memory=True),
+    _own("binding_tests", "P6", 300, "whether the binding tests pass on this GPU", TESTS),
     _own("trainings", "P7", 340, _TRAININGS, SPEED),
     _own("histories", "P7", 120, "what the driver takes for four recorded programs", SPEED),
     _own("neighbours", "P8", 80, "whether other libraries work in our memory", SPEED, takes_the_rest=True),
