@@ -290,6 +290,8 @@ absl::StatusOr<Event> DriverDevice::Record(Stream stream) {
   const Event taken{reinterpret_cast<uint64_t>(*event)};
   absl::Status status =
       api_.ToStatus(FRUGAL_TIMED(event_record, EventRecord, *event, ToDriver(stream)), "cuEventRecord");
+  // Another thread may have begun to capture the stream meanwhile. To ask an event of a capture would end that.
+  if (status.ok()) status = CheckNotCapturing(stream);
   if (status.ok()) return taken;
   Recycle(taken);
   return status;

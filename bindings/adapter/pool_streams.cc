@@ -1,5 +1,6 @@
 #include "bindings/adapter/pool_streams.h"
 
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <tuple>
@@ -43,6 +44,8 @@ bool IsCaptured(cudaStream_t stream) {
 }
 
 bool HasBusyStreamInPool(c10::DeviceIndex device) {
+  // To ask a stream ends captures of others, begun by any thread.
+  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
   return AnyOfPools(device, [](cudaStream_t stream) {
     // One that was never handed out is not there.
     if (stream == nullptr) return false;

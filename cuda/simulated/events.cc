@@ -101,11 +101,15 @@ Error Events::Query(Event* event) {
 
 Error Events::Synchronize(Event* event) {
   RETURN_IF_ERROR(state_.calls.Begin(CallKind::kSync));
+  {
+    std::lock_guard lock(state_.mutex);
+    RETURN_IF_ERROR(state_.CheckOutsideCapture(event));
+  }
+  RETURN_IF_ERROR(Captures(state_).CheckForbidden());
   Nanoseconds until{0};
   VectorClock order;
   {
     std::lock_guard lock(state_.mutex);
-    RETURN_IF_ERROR(state_.CheckOutsideCapture(event));
     if (event->state() == Event::State::kRecorded) until = event->passes_at();
     order = event->order();
   }

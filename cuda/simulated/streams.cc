@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "cuda/simulated/captures.h"
 #include "cuda/simulated/thread_state.h"
 
 namespace frugal::sim {
@@ -21,11 +22,17 @@ std::string NameInFaults(const Stream& stream) {
   return NameInReports(stream) + (stream.kind == Stream::Kind::kLegacy ? "" : " of " + stream.context->Name());
 }
 
-// Of a stream whose state is asked for.
-Error ForbiddenInItsCapture(StreamsState& state, Stream& stream) {
-  if (!stream.capture) return state.ForbidImplicit(stream);
-  stream.capture->Transition(Capture::Cause::kForbiddenCall);
-  return Error::kCaptureUnsupported;
+// Whether a stream's state may be asked for. A capture of another stream may forbid it, as an H200 has it.
+Error CheckMayAsk(StreamsState& state, Stream& stream) {
+  {
+    std::lock_guard lock(state.mutex);
+    if (stream.capture) {
+      stream.capture->Transition(Capture::Cause::kForbiddenCall);
+      return Error::kCaptureUnsupported;
+    }
+    RETURN_IF_ERROR(state.ForbidImplicit(stream));
+  }
+  return Captures(state).CheckForbidden();
 }
 
 }  // namespace
@@ -135,8 +142,8 @@ void Streams::SetBusyUntil(Stream& stream, Nanoseconds time) {
 Error Streams::Query(Stream& stream) {
   state_.clock.Pass(Calls::kShortestCall);
   const Nanoseconds now = state_.RunDue();
+  RETURN_IF_ERROR(CheckMayAsk(state_, stream));
   std::lock_guard lock(state_.mutex);
-  RETURN_IF_ERROR(ForbiddenInItsCapture(state_, stream));
   if (state_.Reached(stream) > now) return Error::kNotReady;
   state_.HostSees(state_.OrderReached(stream));
   return Error::kSuccess;
@@ -144,10 +151,7 @@ Error Streams::Query(Stream& stream) {
 
 Error Streams::Synchronize(Stream& stream) {
   RETURN_IF_ERROR(state_.calls.Begin(CallKind::kSync));
-  {
-    std::lock_guard lock(state_.mutex);
-    RETURN_IF_ERROR(ForbiddenInItsCapture(state_, stream));
-  }
+  RETURN_IF_ERROR(CheckMayAsk(state_, stream));
   WaitForStream(stream);
   return Error::kSuccess;
 }

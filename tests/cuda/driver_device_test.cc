@@ -3,10 +3,12 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "cuda/driver_api.h"
 #include "cuda/pointer_access.h"
 #include "gtest/gtest.h"
 #include "tests/cuda/driver_device_fixture.h"
@@ -60,6 +62,25 @@ TEST_F(DriverDeviceTest, AnUnansweredQuestionAboutACaptureIsToldApartFromOtherFa
   FailNext("event_record@1=invalid_value");
   const absl::Status status = device->Record(Stream{}).status();
   EXPECT_TRUE(absl::IsInternal(status)) << status;
+}
+
+decltype(DriverApi::EventRecord) record_event;
+
+TEST_F(DriverDeviceTest, AnEventOfACaptureThatBeganMeanwhileIsNotAsked) {
+  const Stream stream = NewStream();
+  auto& api = const_cast<DriverApi&>(**DriverApi::Get());
+  record_event = std::exchange(api.EventRecord, [](CUevent event, CUstream recorded) {
+    EXPECT_EQ(SIMULATED(cudaStreamBeginCapture)(recorded, cudaStreamCaptureModeRelaxed), cudaSuccess);
+    return record_event(event, recorded);
+  });
+  const absl::Status status = device_->Record(stream).status();
+  api.EventRecord = record_event;
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(SIMULATED(cudaStreamEndCapture)(Raw(stream), &graph), cudaSuccess);
+  const absl::StatusOr<Event> event = device_->Record(stream);
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_TRUE(*device_->HasPassed(*event));
 }
 
 TEST_F(DriverDeviceTest, AFullDeviceSaysNothingAboutItsMemory) {
