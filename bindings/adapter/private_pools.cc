@@ -85,12 +85,13 @@ bool PrivatePools::GiveBackEmpty(c10::DeviceIndex device) {
     const std::vector<caching_types::SegmentInfo> segments = SegmentsOf(key);
     // Blocks that wait for a stream are let go of by emptyCache.
     const auto may_go = [](const auto& segment) { return segment.allocated_size == 0; };
-    if (std::any_of(segments.begin(), segments.end(), may_go)) {
+    if (std::any_of(segments.begin(), segments.end(), may_go) && !std::exchange(has_waited, true)) {
       // There may be streams that nobody has named. To free a segment waits for them, too, but with native's lock held;
       // to unmap one does not.
-      if (!std::exchange(has_waited, true)) C10_CUDA_CHECK(cudaDeviceSynchronize());
-      native_.emptyCache(key.second);
+      C10_CUDA_CHECK(cudaDeviceSynchronize());
     }
+    // Native forgets one without memory, too. Asked for it later, while another pool is open, it would assert.
+    native_.emptyCache(key.second);
     ForgetIfGone(key);
   }
   if (has_waited && !routing_.passthrough()) routing_.SetNewPeriod(true);
