@@ -12,6 +12,7 @@ from binding_helpers import KIB, MIB
 from sleep_helpers import is_whole, name, nothing_sleeps_afterwards, numbers, sleeps, tagged
 
 __all__ = ["name", "nothing_sleeps_afterwards"]  # fixtures
+two_gpus = pytest.mark.skipif("torch.cuda.device_count() < 2", reason="there is only one GPU")
 
 
 # --- What comes back
@@ -176,6 +177,7 @@ def test_pinned_memory_is_kept_for_the_next_sleep_until_the_cache_is_emptied(nam
     assert frugal_alloc.memory_stats()["host_copy_bytes"] == 0 and is_whole(tensor)
 
 
+@two_gpus
 def test_all_gpus_sleep_and_wake_in_one_call(name):
     with frugal_alloc.tag(name):
         tensors = [numbers(8 * MIB, "cuda:0"), numbers(20 * MIB, "cuda:1")]
@@ -185,6 +187,7 @@ def test_all_gpus_sleep_and_wake_in_one_call(name):
     assert frugal_alloc.wake() == 28 * MIB and all(map(is_whole, tensors))
 
 
+@two_gpus
 def test_no_gpu_wakes_where_one_has_not_the_memory(name):
     with frugal_alloc.tag(name):
         tensors = [numbers(8 * MIB, "cuda:0"), numbers(20 * MIB, "cuda:1")]
