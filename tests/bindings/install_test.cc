@@ -64,6 +64,18 @@ TEST_F(InstallTest, TheRegistryOfAllocatorsHasItToo) {
   EXPECT_EQ(c10::GetAllocator(c10::DeviceType::CUDA), caching::get());
 }
 
+// As the end of a torch.cuda.MemPool has it, in the midst of which another thread opens a pool.
+TEST_F(InstallTest, APoolThatHeldNothingGoesWhileAnotherIsOpen) {
+  constexpr c10::MempoolId_t kEmpty = {0, 770};
+  constexpr c10::MempoolId_t kOpen = {0, 771};
+  caching::get()->createOrIncrefPool(0, kEmpty, nullptr);
+  caching::get()->releasePool(0, kEmpty);
+  caching::get()->beginAllocateToPool(0, kOpen, [](cudaStream_t) { return true; });
+  EXPECT_NO_THROW(caching::get()->emptyCache(kEmpty));
+  caching::get()->endAllocateToPool(0, kOpen);
+  caching::get()->releasePool(0, kOpen);
+}
+
 TEST_F(InstallTest, TheBaseOfABlockIsToldByWhoseItIs) {
   const c10::DataPtr ours = caching::get()->allocate(kSize);
   ASSERT_TRUE(frugal_alloc::disable());
