@@ -14,7 +14,6 @@ import torch
 from binding_helpers import MIB, Simulation, collect, cuda_runtime, empty, is_ours, native_pool, run_well, simulated_gpu
 from frugal_alloc import _native
 
-
 RELAXED = 2  # cudaStreamCaptureMode
 
 
