@@ -204,6 +204,19 @@ def test_free_memory_is_joined_where_the_driver_has_less_than_it_says():
 
 
 @simulated_gpu
+def test_a_driver_that_refuses_what_it_says_is_free_is_told():
+    collect()
+    torch.cuda.empty_cache()
+    kept = [empty(100 * MIB) for _ in range(3)]
+    with (
+        Simulation().faults("create@1+=out_of_memory,malloc@1+=out_of_memory"),
+        pytest.raises(torch.OutOfMemoryError, match=r"\nRefused: .* are free, of which the driver needs a part") as raised,
+    ):
+        empty(300 * MIB)
+    assert "`kept`" in str(raised.value) and not re.search(r"\b0 bytes (more|missing|that)", str(raised.value))
+
+
+@simulated_gpu
 def test_failure_of_the_driver_that_native_meets_too_is_an_error_with_its_name():
     collect()
     torch.cuda.empty_cache()

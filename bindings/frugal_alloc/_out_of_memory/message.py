@@ -78,6 +78,8 @@ def _verdict(situation: Situation) -> str:
             f"to others (the CUDA context, libraries, other processes){_growth_outside(situation)}; "
             f"{missing} are missing."
         )
+    if facts.missing_bytes == 0:
+        return f"Refused: {size(facts.device_free_bytes)} are free, of which the driver needs a part itself."
     return (
         f"Too big: {size(facts.allocated_bytes)} of live tensors and this request need {missing} more than there is; "
         f"{_why_too_big(situation)}"
@@ -212,7 +214,7 @@ def _tried(facts: OutOfMemory) -> str:
 
 
 def _with_effect(change: Advice, situation: Situation) -> str:
-    if change.bytes >= situation.missing_bytes > 0:
+    if change.bytes >= situation.missing_bytes > 0 or situation.facts.missing_bytes == 0:
         return f"{change.text}."
     missing = f"{size(situation.facts.missing_bytes)} missing"
     if change.bytes >= situation.facts.missing_bytes:
