@@ -41,7 +41,6 @@ NOT_RUN = {
     "tools/gpu_check pack": "tests/gpu_check/test_packed.py",
     "scp ": "needs a second machine",
     "frugal-alloc top --prometheus": "goes on until it is stopped; tests/top/test_metrics.py",
-    "tar -czf call": "packs what was measured on a real GPU",
     "DIR/run ": "measures a real GPU for minutes; tests/gpu_check/test_packed.py runs it on the simulated one",
     "bazel run -c opt //bench:": "measures for an hour; tests/bench/test_compare.py",
     "bazel run -c opt //tests/shadow:run": "takes an hour; tools/test --thorough",
