@@ -304,7 +304,8 @@ def test_what_is_not_offered_is_refused_in_one_line(code, says):
 def test_a_region_needs_frugal_alloc():
     result = run_python(
         "from frugal_alloc.integrations.torch_memory_saver import torch_memory_saver as saver\n"
-        "saver.region().__enter__()"
+        "saver.region().__enter__()",
+        is_forked=False,
     )
     assert result["stderr"].splitlines()[-1].endswith("needs frugal_alloc: call frugal_alloc.enable() first")
 

@@ -150,7 +150,8 @@ except RuntimeError as error:
 
 def test_program_ends_well_while_something_sleeps():
     for host in ("pinned", "pageable"):
-        result = run_python(START + f"tensor = tagged('weights'); frugal_alloc.sleep(host={host!r}); report(done=True)")
+        code = START + f"tensor = tagged('weights'); frugal_alloc.sleep(host={host!r}); report(done=True)"
+        result = run_python(code, is_forked=False)
         assert (result["done"], result["status"], result["stderr"]) == (True, 0, "")
 
 

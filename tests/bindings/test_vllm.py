@@ -221,7 +221,7 @@ report(told=told)
 
 
 def test_one_process_has_one_instance():
-    result = run_python(WORKER + "worker = started()\nstarted()")
+    result = run_python(WORKER + "worker = started()\nstarted()", is_forked=False)
     assert result["stderr"].splitlines()[-1] == "AssertionError: one instance for each process"
 
 
