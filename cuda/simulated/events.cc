@@ -32,6 +32,15 @@ Error WaitInCapture(Stream& stream, const Event& event) {
   return Error::kSuccess;
 }
 
+// Whether an event may be asked or awaited.
+Error CheckMayAsk(StreamsState& state, Event* event) {
+  {
+    std::lock_guard lock(state.mutex);
+    RETURN_IF_ERROR(state.CheckOutsideCapture(event));
+  }
+  return Captures(state).CheckForbidden();
+}
+
 }  // namespace
 
 Event* Events::Create(int gpu) {
@@ -88,11 +97,7 @@ Error Events::Record(Event* event, Stream& stream) {
 Error Events::Query(Event* event) {
   RETURN_IF_ERROR(state_.calls.Begin(CallKind::kEventQuery));
   const Nanoseconds now = state_.RunDue();
-  {
-    std::lock_guard lock(state_.mutex);
-    RETURN_IF_ERROR(state_.CheckOutsideCapture(event));
-  }
-  RETURN_IF_ERROR(Captures(state_).CheckForbidden());
+  RETURN_IF_ERROR(CheckMayAsk(state_, event));
   std::lock_guard lock(state_.mutex);
   if (!event->HasPassed(now)) return Error::kNotReady;
   state_.HostSees(event->order());
@@ -101,11 +106,7 @@ Error Events::Query(Event* event) {
 
 Error Events::Synchronize(Event* event) {
   RETURN_IF_ERROR(state_.calls.Begin(CallKind::kSync));
-  {
-    std::lock_guard lock(state_.mutex);
-    RETURN_IF_ERROR(state_.CheckOutsideCapture(event));
-  }
-  RETURN_IF_ERROR(Captures(state_).CheckForbidden());
+  RETURN_IF_ERROR(CheckMayAsk(state_, event));
   Nanoseconds until{0};
   VectorClock order;
   {

@@ -51,12 +51,10 @@ def _tell(report: StepReport, way: str, found: dict[str, Any]) -> None:
     report.detail(way, **found)
     wrong, bytes_live, freed = found["wrong"], found["live"], found["freed"]
     report.check(f"{way}: values come back", not wrong, f"{wrong} of {found['tensors']} tensors wrong", Needs.VALUES)
-    if way == SEGMENTS:
-        report.figure(f"{way}: copied", found["copied"] / bytes_live, "times what lives")
-    else:
+    if way != SEGMENTS:
         part = freed / found["given_back"]
         report.check(f"{way}: memory goes to the driver", part >= _FREED, f"{part:.3f} of what was given back is free")
-        report.figure(f"{way}: copied", found["copied"] / bytes_live, "times what lives")
+    report.figure(f"{way}: copied", found["copied"] / bytes_live, "times what lives")
     for what in ("sleep", "wake"):
         first, *later = found[what]
         said = f"{found['copied'] / min(later) / 1e6:.1f} GB/s; the first {first:.0f} ms"
