@@ -11,7 +11,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "bindings" / "frugal_alloc"
-CPP = ROOT / "bindings" / "include" / "frugal_alloc" / "torch.h"
+INCLUDE = ROOT / "bindings" / "include" / "frugal_alloc"
+CPP = (INCLUDE / "torch.h", INCLUDE / "sleep.h")
 C = ROOT / "bindings" / "c_api" / "c_api.h"
 
 
@@ -36,17 +37,18 @@ def _help(*command: str) -> str:
 
 
 def cpp_page() -> str:
-    return _header("C++", CPP, "[For C++ programs](../cpp.md) says how to build with it.")
+    told = "[For C++ programs](../cpp.md) says how to build with them."
+    return "\n".join(["# C++\n", told, *(f"\n## {path.name}\n\n{_whole(path)}" for path in CPP)])
 
 
 def c_page() -> str:
-    told = "The Python package and [the C++ header](cpp.md) call it. It may change with any version."
-    return _header("C functions", C, told)
+    told = "The Python package and [the C++ headers](cpp.md) call these functions. They may change with any version."
+    return f"# C functions\n\n{told}\n\n{_whole(C)}"
 
 
-def _header(title: str, path: pathlib.Path, told: str) -> str:
-    text = path.read_text(encoding="utf-8").rstrip()
-    return f"# {title}\n\nThis is `{path.relative_to(ROOT)}`. {told}\n\n```cpp\n{text}\n```\n"
+def _whole(header: pathlib.Path) -> str:
+    text = header.read_text(encoding="utf-8").rstrip()
+    return f"This is `{header.relative_to(ROOT)}`.\n\n```cpp\n{text}\n```\n"
 
 
 #: By name below docs/reference/, what makes its text.
