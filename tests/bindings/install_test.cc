@@ -1,8 +1,10 @@
 #include <c10/core/Storage.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <cuda_runtime_api.h>
 #include <frugal_alloc/sleep.h>
 #include <frugal_alloc/torch.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -182,6 +184,32 @@ TEST_F(InstallTest, MemorySleepsByTagsAndWakesWhereItWas) {
   EXPECT_EQ(reserved(), before);
   EXPECT_EQ(retagged.storage().data(), address);
   EXPECT_FALSE(frugal_alloc::sleep({{"wieghts"}}));
+}
+
+float FirstNumberOf(const Tensor& tensor) {
+  float number = 0;
+  EXPECT_EQ(cudaMemcpy(&number, tensor.storage().data(), sizeof(number), cudaMemcpyDeviceToHost), cudaSuccess);
+  return number;
+}
+
+TEST_F(InstallTest, WhatIsDroppedIsNaNIfPoisonIsAskedFor) {
+  const float number = 4;
+  const Tensor kept = MakeTensor(kSize);
+  const Tensor dropped = MakeTensor(kSize);
+  ASSERT_TRUE(frugal_alloc::retag(kept, "kept"));
+  ASSERT_TRUE(frugal_alloc::retag(dropped, "dropped"));
+  for (const Tensor* tensor : {&kept, &dropped}) {
+    ASSERT_EQ(cudaMemcpy(tensor->storage().mutable_data(), &number, sizeof(number), cudaMemcpyHostToDevice),
+              cudaSuccess);
+  }
+  frugal_alloc::SleepOptions options;
+  options.tags = {"kept", "dropped"};
+  options.drop = {"dropped"};
+  options.poison = true;
+  ASSERT_TRUE(frugal_alloc::sleep(options)) << frugal_last_error();
+  ASSERT_TRUE(frugal_alloc::wake());
+  EXPECT_EQ(FirstNumberOf(kept), number);
+  EXPECT_TRUE(std::isnan(FirstNumberOf(dropped)));
 }
 
 TEST_F(InstallTest, InstallIsAnotherNameOfEnable) {

@@ -54,6 +54,8 @@ struct SleepOptions {
   TagNames keep = {};           // but not these
   TagNames drop = {};           // these are not copied: what they hold when they wake is undefined
   std::string host = "pinned";  // the host memory for the copies; or "pageable"
+  // What is dropped becomes NaN, or integers of bytes 0xFF, so that a wrong tag is seen in the results.
+  bool poison = false;
 };
 
 namespace detail {
@@ -74,7 +76,7 @@ inline Status sleep(const SleepOptions& options = {}, std::string* json = nullpt
   const std::string tags = detail::ToText(options.tags);
   const char* const slept =
       frugal_sleep(options.tags.empty() ? nullptr : tags.c_str(), detail::ToText(options.keep).c_str(),
-                   detail::ToText(options.drop).c_str(), options.host.c_str(), 0);
+                   detail::ToText(options.drop).c_str(), options.host.c_str(), options.poison ? 1 : 0);
   if (slept == nullptr) return Status(frugal_last_error());
   if (json != nullptr) *json = slept;
   return Status();
