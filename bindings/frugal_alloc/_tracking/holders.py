@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import gc
 import heapq
@@ -12,7 +11,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .._program.users_code import is_users
-from . import live_tensors, raw_objects, roots
+from . import bounds, live_tensors, raw_objects, roots
+from .bounds import Bound
 from .live_tensors import Block, Contents, Extents, contents_of
 from .names import Name, name_of, series_among
 from .reach import Reach, tensors_within
@@ -113,6 +113,7 @@ class Holder(NamedTuple):
     share: float  # of the leak's bytes
     has_graph: bool  # a tensor that it holds carries the graph that made it
     is_scalar: bool  # all of them have one element, as a loss has
+    bound: Bound | None = None  # how much it may hold at most; None: it has none that can be seen
 
 
 class Evidence(NamedTuple):
@@ -159,7 +160,7 @@ class _Candidate(NamedTuple):
     name: Name
     contents: Contents
     number: int
-    is_bounded: bool  # a deque with a maxlen, which may not be full yet
+    bound: Bound | None  # it may not be full yet
 
 
 class _Leak:
@@ -259,10 +260,15 @@ class _Search:
                 name,
                 Contents.together([self._below(number) for number in numbers]),
                 min(numbers),
-                all(_is_bounded(self._reach.objects[number]) for number in numbers),
+                Bound.together([self._bound_of(number) for number in numbers]),
             )
             for name, numbers in ranked
         ]
+
+    def _bound_of(self, number: int) -> Bound | None:
+        objects = self._reach.objects
+        *above, _ = self._reach.path_to(number)
+        return bounds.of(objects[number], [objects[each] for each in reversed(above)])
 
     def _below(self, number: int) -> Contents:
         if number not in self._contents:
@@ -283,7 +289,7 @@ def _chosen(leak: _Leak, candidates: list[_Candidate]) -> tuple[list[Holder], se
         def merit(candidate: _Candidate, more: dict[int, int] = more) -> tuple[bool, int, int]:
             # What has a bound may hold most while there are few: it comes after all that have none.
             is_enough = more[candidate.number] >= LEAST_SHARE * leak.bytes
-            return is_enough and not candidate.is_bounded, more[candidate.number], -candidate.number
+            return is_enough and candidate.bound is None, more[candidate.number], -candidate.number
 
         best = max(left, key=merit)
         left = [candidate for candidate in left if candidate is not best]
@@ -293,10 +299,6 @@ def _chosen(leak: _Leak, candidates: list[_Candidate]) -> tuple[list[Holder], se
             reached |= held[best.number]
             holders.append(_holder(best, held[best.number], leak))
     return holders, reached
-
-
-def _is_bounded(value: Any) -> bool:
-    return type(value) is collections.deque and value.maxlen is not None
 
 
 def _gathers(held: int, epochs: int) -> bool:
@@ -321,6 +323,7 @@ def _holder(candidate: _Candidate, held: set[int], leak: _Leak) -> Holder:
         size / leak.bytes,
         bool(carriers) or candidate.name.is_through_context or have_graph,
         all(live_tensors.is_plain(tensor) and tensor.numel() == 1 for tensor in tensors),
+        candidate.bound,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import types
 from collections.abc import Iterable
@@ -12,10 +11,10 @@ from .._program import source
 from .._program.frame_variables import variables
 from .._program.users_code import is_users
 from . import live_tensors, raw_objects, roots
+from .bounds import CACHE
 from .raw_objects import file_of_class, is_users_class
 from .reach import Reach
 
-_CACHE = type(functools.lru_cache(maxsize=None)(len))
 # They have no names for their parts: what comes after them tells.
 _PASSED_BY = (types.FunctionType, types.TracebackType, types.MethodType)
 # The dictionaries in which a module keeps its parts.
@@ -71,7 +70,7 @@ def _link(objects: list[Any], index: int) -> Link | None:
     if issubclass(type(above), type) and kind is dict:
         name = raw_objects.key_holding(raw_objects.namespace_of(above), child)
         return _of_class("class attribute", str(name or ""), above)
-    if kind is _CACHE:
+    if kind is CACHE:
         return _in_cache(parent)
     if issubclass(kind, dict):
         return _in_dictionary(objects, index)
@@ -158,7 +157,7 @@ def _in_dictionary(objects: list[Any], index: int) -> Link | None:
         return _attribute(owner, part, str(key))
     if above is not None and type(mapping) is dict and raw_objects.dictionary_of(above) is mapping:
         return _attribute(above, "attribute", str(key))
-    if type(above) is _CACHE:
+    if type(above) is CACHE:
         return Link("item", "", "cache")
     if key is None and (name := raw_objects.attribute_holding(mapping, child)) is not None:
         return _attribute(mapping, "attribute", name)

@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from .._common.messages import format_bytes
 from .._native.sites import Frame
 from .._program import code_lines
 from . import source_flow
 from .accusations import Accusation
+from .bounds import Bound
 from .holders import Evidence, Holder
 from .names import Name
 from .outside import NO_SITE
@@ -23,6 +25,7 @@ class Leak(NamedTuple):
     frames: tuple[Frame, ...]  # its whole stack, innermost first; of the forward where a backward allocated
     evidence: Evidence
     was_trained: bool  # it is of models that were trained, or their gradients; not an optimizer's state
+    room: int | None = None  # bytes that may still be taken on its GPU, as materiality has it
 
     @property
     def kind(self) -> str:
@@ -52,6 +55,16 @@ class Leak(NamedTuple):
         return self.evidence.holders[0] if self.is_held else NOBODY
 
     @property
+    def to_come(self) -> int | None:
+        """Bytes that the holder takes besides until it is full; None: it has no bound."""
+        bound = self.holder.bound
+        if bound is None or self.kind == "growing":
+            return None
+        # Entries of the first epochs are no part of the leak, and an entry may have several of its tensors.
+        of_leak = max(1, min(bound.entries, self.holder.tensors))
+        return (bound.most - bound.entries) * self.holder.bytes // of_leak
+
+    @property
     def has_graph(self) -> bool:
         """Whether graphs hold it."""
         return self.evidence.is_in_graphs or self.holder.has_graph
@@ -65,7 +78,8 @@ class Pattern(NamedTuple):
 
 class Rule(NamedTuple):
     """A row of the table. In the advice {holder} is who holds the leak, in words, and {name} as the program may write
-    it; {hook} is the first hook that uses a holder, {declared} the call that says that the leak is meant, and {share}
+    it; {bound} is what it may hold at most, {entries} what it has of that, and {to_come} what the rest would take;
+    {hook} is the first hook that uses a holder, {declared} the call that says that the leak is meant, and {share}
     the part of it that is known to be held."""
 
     pattern: str
@@ -87,9 +101,13 @@ def recognise(leak: Leak) -> Pattern:
     """The pattern that the leak follows; "unknown" if it is none of those known."""
     rule = next(rule for rule in RULES if rule.fits(leak))
     name, hooks = leak.holder.name, leak.evidence.hooks
+    bound = leak.holder.bound or Bound("", 0, 0)
     advice = rule.advice.format(
         holder=name.what + (f" (line {name.line})" if name.line else ""),
         name=name.name,
+        entries=f"{bound.entries:,}",
+        bound=f"{bound.most:,} ({bound.name})",
+        to_come=format_bytes(leak.to_come or 0),
         hook=hooks[0] if hooks else "",
         declared=f'frugal_alloc.expect_growth("{leak.where}")' if leak.where else "frugal_alloc.expect_growth",
         share=f"{leak.evidence.share:.0%}",
@@ -110,6 +128,15 @@ def _is_made_in(leak: Leak, part: str) -> bool:
 def _way(leak: Leak) -> tuple[str, str]:
     """The holder in words, and the way from there to the tensors."""
     return leak.holder.name.what, leak.holder.name.through
+
+
+def _is_filling(leak: Leak) -> bool:
+    """Up to a bound. What is kept with its graph could be kept without, whatever the bound."""
+    return leak.to_come is not None and not leak.has_graph
+
+
+def _fits_when_full(leak: Leak) -> bool:
+    return _is_filling(leak) and leak.room is not None and (leak.to_come or 0) <= leak.room
 
 
 def _is_metric(leak: Leak) -> bool:
@@ -234,6 +261,18 @@ RULES = (
         lambda leak: leak.holder.is_scalar and not leak.has_graph and leak.kind in ("leak", "suspect"),
         "{holder} keeps single numbers on the GPU, which is harmless",
         is_benign=True,
+    ),
+    Rule(
+        "bounded_cache",
+        _fits_when_full,
+        "{holder} fills up: it has {entries} of at most {bound}, and the rest would take {to_come}: no leak by itself",
+        is_benign=True,
+    ),
+    Rule(
+        "unbounded_cache",
+        _is_filling,
+        "{holder} has {entries} of at most {bound}, and the rest would take {to_come}, more than is left: lower that, "
+        "or keep it on the host",
     ),
     Rule(
         "outputs_kept",

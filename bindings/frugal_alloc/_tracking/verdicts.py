@@ -53,12 +53,13 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]], search
     benign = []
     for accusation, held in zip(audible, evidence, strict=True):
         stack = users_lines.stack_of(library, accusation.site)
-        leak = Leak(accusation, stack, held, accusation.line in kept_after)
+        room = _room(accusation.finding.gpu, gpus)
+        leak = Leak(accusation, stack, held, accusation.line in kept_after, room)
         pattern = patterns.recognise(leak)
         if pattern.is_benign:
             benign.append((leak.holder.name.what, pattern.advice))
             continue
-        rows.append(_row(leak, pattern, _time_left(accusation.finding, rates, gpus, tracker)))
+        rows.append(_row(leak, pattern, _time_left(accusation.finding, rates, room, tracker)))
     for row, is_material in zip(rows, materiality.of(rows, gpus, tracker.epochs.seconds_per_epoch), strict=True):
         row["material"] = is_material
     # What is harmless of a holder of something else is not worth a word.
@@ -166,13 +167,16 @@ def _rates(accused: list[Accusation]) -> dict[int, float]:
     return rates
 
 
+def _room(gpu: int, gpus: list[dict[str, Any]]) -> int | None:
+    row = next((row for row in gpus if row["gpu"] == gpu), None)
+    return materiality.room(row) if row is not None else None
+
+
 def _time_left(
-    finding: Finding, rates: dict[int, float], gpus: list[dict[str, Any]], tracker: Tracker
+    finding: Finding, rates: dict[int, float], room: int | None, tracker: Tracker
 ) -> dict[str, float | None] | None:
     """Until memory runs out at the rate of all that grows on the GPU; None for what does not grow on for certain."""
     rate = rates.get(finding.gpu, 0.0)
-    row = next((row for row in gpus if row["gpu"] == finding.gpu), None)
-    room = materiality.room(row) if row is not None else None
     if finding.kind in ("suspect", "cycle") or rate <= 0 or room is None:
         return None
     steps = tracker.epochs.steps_per_epoch or (tracker.epochs.window_steps if tracker.epochs.steps else None)

@@ -1,0 +1,80 @@
+"""How many entries a collection may have: a cache that fills up to a bound is no leak, if all of it fits."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from . import raw_objects
+
+CACHE = type(functools.lru_cache(maxsize=None)(len))
+
+# Under which programs and libraries keep the most that a collection may have, as cachetools does in `_Cache__maxsize`.
+# Not max_len or max_steps, which are as often something else's.
+_NAMES = re.compile(
+    r"_*(\w+?__)?(max_?size|maxlen|capacity|max_(entries|items)|(max_)?(cache|buffer|memory|queue|history)_size)"
+)
+# What cachetools has beside it: the sum of what its entries count for, bytes maybe.
+_COUNTED = re.compile(r"_*(\w+?__)?currsize")
+
+
+class Bound(NamedTuple):
+    """What a collection has, and what it may have at most, in entries or as the program counts them."""
+
+    name: str  # by which the program sets it: "maxsize"
+    entries: int
+    most: int
+
+    @staticmethod
+    def together(bounds: Sequence[Bound | None]) -> Bound | None:
+        """Of several collections of one name; None: one of them has none."""
+        known = [bound for bound in bounds if bound is not None]
+        if not known or len(known) < len(bounds):
+            return None
+        return Bound(known[0].name, sum(bound.entries for bound in known), sum(bound.most for bound in known))
+
+
+def of(value: Any, above: Sequence[Any]) -> Bound | None:
+    """The bound of a collection; None: it has none that can be seen, or has more than that.
+
+    Args:
+        value: The collection.
+        above: The objects on the way to it, the nearest first.
+    """
+    if type(value) is collections.deque:
+        return _checked("maxlen", len(value), value.maxlen)
+    for cached in (value, *above[:1]):
+        if type(cached) is CACHE:
+            _, _, most, entries = CACHE.cache_info(cached)
+            return _checked("maxsize", entries, most)
+    entries = _entries(value)
+    # An object's attributes are a dictionary between the two.
+    owners = [value, *(owner for owner in above[:2] if raw_objects.attribute_holding(owner, value) is not None)]
+    for attributes in map(_numbers_of, owners) if entries is not None else ():
+        name = next(filter(_NAMES.fullmatch, attributes), None)
+        if name is not None:
+            counted = next(filter(_COUNTED.fullmatch, attributes), None)
+            bare = name.rpartition("__")[2].strip("_")
+            return _checked(bare, attributes[counted] if counted else entries, attributes[name])
+    return None
+
+
+def _checked(name: str, entries: int | None, most: int | None) -> Bound | None:
+    if entries is None or most is None or not 0 < entries <= most:
+        return None
+    return Bound(name, entries, most)
+
+
+def _entries(value: Any) -> int | None:
+    """Without a length that the class has itself."""
+    kind = next((kind for kind in (dict, list, set, collections.deque) if issubclass(type(value), kind)), None)
+    return None if kind is None else kind.__len__(value)
+
+
+def _numbers_of(owner: Any) -> dict[str, int]:
+    """The attributes that are whole numbers."""
+    attributes = {**(raw_objects.dictionary_of(owner) or {}), **dict(raw_objects.slots_of(owner))}
+    return {name: value for name, value in attributes.items() if type(value) is int and type(name) is str}
