@@ -39,10 +39,10 @@ def cached(maxsize: int | None) -> Any:
 @pytest.mark.parametrize(
     "value, bound",
     [
-        (collections.deque([1, 2], maxlen=5), Bound("maxlen", 2, 5)),
+        (collections.deque([1, 2], maxlen=5), Bound("maxlen", 2, 2, 5)),
         (collections.deque([1, 2]), None),
         (collections.deque(maxlen=5), None),
-        (cached(10), Bound("maxsize", 3, 10)),
+        (cached(10), Bound("maxsize", 3, 3, 10)),
         (cached(None), None),
         (cached(0), None),
         ([1, 2], None),
@@ -60,11 +60,11 @@ def test_code_of_the_collections_class_does_not_run() -> None:
 @pytest.mark.parametrize(
     "attributes, bound",
     [
-        ({"capacity": 2}, Bound("capacity", 2, 2)),
-        ({"_maxsize": 100}, Bound("maxsize", 2, 100)),
-        ({"_Cache__maxsize": 100}, Bound("maxsize", 2, 100)),
-        ({"_Cache__maxsize": 4096, "_Cache__currsize": 1024}, Bound("maxsize", 1024, 4096)),
-        ({"max_entries": 3, "batch_size": 1}, Bound("max_entries", 2, 3)),
+        ({"capacity": 2}, Bound("capacity", 2, 2, 2)),
+        ({"_maxsize": 100}, Bound("maxsize", 2, 2, 100)),
+        ({"_Cache__maxsize": 100}, Bound("maxsize", 2, 2, 100)),
+        ({"_Cache__maxsize": 4096, "_Cache__currsize": 1024}, Bound("maxsize", 2, 1024, 4096)),
+        ({"max_entries": 3, "batch_size": 1}, Bound("max_entries", 2, 2, 3)),
         ({"capacity": 1}, None),  # which nobody keeps to
         ({"capacity": 3.5}, None),
         ({"capacity": True}, None),
@@ -83,7 +83,13 @@ def test_bound_of_what_only_lies_beside_is_none() -> None:
 
 
 def test_bounds_of_one_name_count_together_if_all_have_one() -> None:
-    parts = [Bound("maxlen", 1, 4), Bound("maxlen", 2, 4)]
-    assert Bound.together(parts) == Bound("maxlen", 3, 8)
+    parts = [Bound("maxlen", 1, 1, 4), Bound("maxlen", 2, 2, 4)]
+    assert Bound.together(parts) == Bound("maxlen", 3, 3, 8)
     assert Bound.together([*parts, None]) is None
     assert Bound.together([]) is None
+
+
+def test_entries_to_come_are_as_large_as_those_that_are_there() -> None:
+    assert Bound("maxlen", 3, 3, 8).entries_to_come == 5
+    assert Bound("maxsize", 2, 1024, 4096).entries_to_come == 6
+    assert Bound("maxsize", 2, 2, 2).entries_to_come == 0

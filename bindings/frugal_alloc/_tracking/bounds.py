@@ -22,11 +22,17 @@ _COUNTED = re.compile(r"_*(\w+?__)?currsize")
 
 
 class Bound(NamedTuple):
-    """What a collection has, and what it may have at most, in entries or as the program counts them."""
+    """What a collection has, and what it may have at most."""
 
     name: str  # by which the program sets it: "maxsize"
     entries: int
+    counted: int  # in the unit of `most`: entries as a rule, bytes maybe
     most: int
+
+    @property
+    def entries_to_come(self) -> int:
+        """Until it is full, if they count for as much as those that it has."""
+        return self.entries * (self.most - self.counted) // self.counted
 
     @staticmethod
     def together(bounds: Sequence[Bound | None]) -> Bound | None:
@@ -34,7 +40,8 @@ class Bound(NamedTuple):
         known = [bound for bound in bounds if bound is not None]
         if not known or len(known) < len(bounds):
             return None
-        return Bound(known[0].name, sum(bound.entries for bound in known), sum(bound.most for bound in known))
+        _, *figures = zip(*known, strict=True)
+        return Bound(known[0].name, *map(sum, figures))
 
 
 def of(value: Any, above: Sequence[Any]) -> Bound | None:
@@ -45,27 +52,25 @@ def of(value: Any, above: Sequence[Any]) -> Bound | None:
         above: The objects on the way to it, the nearest first.
     """
     if type(value) is collections.deque:
-        return _checked("maxlen", len(value), value.maxlen)
+        return _checked("maxlen", len(value), len(value), value.maxlen)
     for cached in (value, *above[:1]):
         if type(cached) is CACHE:
             _, _, most, entries = CACHE.cache_info(cached)
-            return _checked("maxsize", entries, most)
+            return _checked("maxsize", entries, entries, most)
     entries = _entries(value)
     # An object's attributes are a dictionary between the two.
     owners = [value, *(owner for owner in above[:2] if raw_objects.attribute_holding(owner, value) is not None)]
-    for attributes in map(_numbers_of, owners) if entries is not None else ():
+    for attributes in map(_numbers_of, owners) if entries else ():
         name = next(filter(_NAMES.fullmatch, attributes), None)
         if name is not None:
             counted = next(filter(_COUNTED.fullmatch, attributes), None)
             bare = name.rpartition("__")[2].strip("_")
-            return _checked(bare, attributes[counted] if counted else entries, attributes[name])
+            return _checked(bare, entries, attributes[counted] if counted else entries, attributes[name])
     return None
 
 
-def _checked(name: str, entries: int | None, most: int | None) -> Bound | None:
-    if entries is None or most is None or not 0 < entries <= most:
-        return None
-    return Bound(name, entries, most)
+def _checked(name: str, entries: int, counted: int, most: int | None) -> Bound | None:
+    return None if most is None or not 0 < counted <= most else Bound(name, entries, counted, most)
 
 
 def _entries(value: Any) -> int | None:

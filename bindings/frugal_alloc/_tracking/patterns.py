@@ -62,7 +62,7 @@ class Leak(NamedTuple):
             return None
         # Entries of the first epochs are no part of the leak, and an entry may have several of its tensors.
         of_leak = max(1, min(bound.entries, self.holder.tensors))
-        return (bound.most - bound.entries) * self.holder.bytes // of_leak
+        return bound.entries_to_come * self.holder.bytes // of_leak
 
     @property
     def has_graph(self) -> bool:
@@ -78,7 +78,7 @@ class Pattern(NamedTuple):
 
 class Rule(NamedTuple):
     """A row of the table. In the advice {holder} is who holds the leak, in words, and {name} as the program may write
-    it; {bound} is what it may hold at most, {entries} what it has of that, and {to_come} what the rest would take;
+    it; {bound} is what it may hold at most, {counted} what it has of that, and {to_come} what the rest would take;
     {hook} is the first hook that uses a holder, {declared} the call that says that the leak is meant, and {share}
     the part of it that is known to be held."""
 
@@ -101,11 +101,11 @@ def recognise(leak: Leak) -> Pattern:
     """The pattern that the leak follows; "unknown" if it is none of those known."""
     rule = next(rule for rule in RULES if rule.fits(leak))
     name, hooks = leak.holder.name, leak.evidence.hooks
-    bound = leak.holder.bound or Bound("", 0, 0)
+    bound = leak.holder.bound or Bound("", 0, 0, 0)
     advice = rule.advice.format(
         holder=name.what + (f" (line {name.line})" if name.line else ""),
         name=name.name,
-        entries=f"{bound.entries:,}",
+        counted=f"{bound.counted:,}",
         bound=f"{bound.most:,} ({bound.name})",
         to_come=format_bytes(leak.to_come or 0),
         hook=hooks[0] if hooks else "",
@@ -265,13 +265,13 @@ RULES = (
     Rule(
         "bounded_cache",
         _fits_when_full,
-        "{holder} fills up: it has {entries} of at most {bound}, and the rest would take {to_come}: no leak by itself",
+        "{holder} fills up: it has {counted} of at most {bound}, and the rest would take {to_come}: no leak by itself",
         is_benign=True,
     ),
     Rule(
         "unbounded_cache",
         _is_filling,
-        "{holder} has {entries} of at most {bound}, and the rest would take {to_come}, more than is left: lower that, "
+        "{holder} has {counted} of at most {bound}, and the rest would take {to_come}, more than is left: lower that, "
         "or keep it on the host",
     ),
     Rule(

@@ -1,6 +1,6 @@
 # HEALTHY: caches and buffers of a known size fill up until the end, each kept to its bound in a way of its own
 # NOTE: fills up: it has
-# LIKE: unbounded_cache, outputs_kept
+# LIKE: unbounded_cache | outputs_kept
 import functools
 from collections import OrderedDict, deque
 
