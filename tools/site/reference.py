@@ -37,8 +37,8 @@ def _help(*command: str) -> str:
 
 
 def cpp_page() -> str:
-    told = "[For C++ programs](../cpp.md) says how to build with them."
-    return "\n".join(["# C++\n", told, *(f"\n## {path.name}\n\n{_whole(path)}" for path in CPP)])
+    headers = "\n".join(f"## {header.name}\n\n{_whole(header)}" for header in CPP)
+    return f"# C++\n\n[For C++ programs](../cpp.md) says how to build with them.\n\n{headers}"
 
 
 def c_page() -> str:
