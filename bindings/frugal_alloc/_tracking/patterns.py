@@ -25,7 +25,7 @@ class Leak(NamedTuple):
     frames: tuple[Frame, ...]  # its whole stack, innermost first; of the forward where a backward allocated
     evidence: Evidence
     was_trained: bool  # it is of models that were trained, or their gradients; not an optimizer's state
-    room: int | None = None  # bytes that may still be taken on its GPU, as materiality has it
+    room: int | None  # bytes that may still be taken on its GPU, as materiality has it
 
     @property
     def kind(self) -> str:
@@ -131,12 +131,12 @@ def _way(leak: Leak) -> tuple[str, str]:
 
 
 def _is_filling(leak: Leak) -> bool:
-    """Up to a bound. What is kept with its graph could be kept without, whatever the bound."""
-    return leak.to_come is not None and not leak.has_graph
+    """Up to a bound, on a GPU of known size. What is kept with its graph could be kept without, whatever the bound."""
+    return leak.to_come is not None and leak.room is not None and not leak.has_graph
 
 
 def _fits_when_full(leak: Leak) -> bool:
-    return _is_filling(leak) and leak.room is not None and (leak.to_come or 0) <= leak.room
+    return _is_filling(leak) and leak.to_come <= leak.room
 
 
 def _is_metric(leak: Leak) -> bool:
