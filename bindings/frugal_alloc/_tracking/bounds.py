@@ -12,13 +12,11 @@ from . import raw_objects
 
 CACHE = type(functools.lru_cache(maxsize=None)(len))
 
-# Under which programs and libraries keep the most that a collection may have, as cachetools does in `_Cache__maxsize`.
-# Not max_len or max_steps, which are as often something else's.
-_NAMES = re.compile(
-    r"_*(\w+?__)?(max_?size|maxlen|capacity|max_(entries|items)|(max_)?(cache|buffer|memory|queue|history)_size)"
-)
+# Under which programs and libraries keep the most that a collection may have. Not max_len or max_steps, which are as
+# often something else's.
+_NAMES = re.compile(r"max_?size|maxlen|capacity|max_(entries|items)|(max_)?(cache|buffer|memory|queue|history)_size")
 # What cachetools has beside it: the sum of what its entries count for, bytes maybe.
-_COUNTED = re.compile(r"_*(\w+?__)?currsize")
+_COUNTED = "currsize"
 
 
 class Bound(NamedTuple):
@@ -37,11 +35,10 @@ class Bound(NamedTuple):
     @staticmethod
     def together(bounds: Sequence[Bound | None]) -> Bound | None:
         """Of several collections of one name; None: one of them has none."""
-        known = [bound for bound in bounds if bound is not None]
-        if not known or len(known) < len(bounds):
+        if not bounds or None in bounds:
             return None
-        _, *figures = zip(*known, strict=True)
-        return Bound(known[0].name, *map(sum, figures))
+        names, *figures = zip(*bounds, strict=True)
+        return Bound(names[0], *map(sum, figures))
 
 
 def of(value: Any, above: Sequence[Any]) -> Bound | None:
@@ -58,14 +55,14 @@ def of(value: Any, above: Sequence[Any]) -> Bound | None:
             _, _, most, entries = CACHE.cache_info(cached)
             return _checked("maxsize", entries, entries, most)
     entries = _entries(value)
+    if entries == 0:
+        return None
     # An object's attributes are a dictionary between the two.
     owners = [value, *(owner for owner in above[:2] if raw_objects.attribute_holding(owner, value) is not None)]
-    for attributes in map(_numbers_of, owners) if entries else ():
-        name = next(filter(_NAMES.fullmatch, attributes), None)
+    for numbers in map(_numbers_of, owners):
+        name = next(filter(_NAMES.fullmatch, numbers), None)
         if name is not None:
-            counted = next(filter(_COUNTED.fullmatch, attributes), None)
-            bare = name.rpartition("__")[2].strip("_")
-            return _checked(bare, entries, attributes[counted] if counted else entries, attributes[name])
+            return _checked(name, entries, numbers.get(_COUNTED, entries), numbers[name])
     return None
 
 
@@ -73,13 +70,17 @@ def _checked(name: str, entries: int, counted: int, most: int | None) -> Bound |
     return None if most is None or not 0 < counted <= most else Bound(name, entries, counted, most)
 
 
-def _entries(value: Any) -> int | None:
-    """Without a length that the class has itself."""
+def _entries(value: Any) -> int:
+    """Without a length that the class has itself; 0: it is no collection."""
     kind = next((kind for kind in (dict, list, set, collections.deque) if issubclass(type(value), kind)), None)
-    return None if kind is None else kind.__len__(value)
+    return 0 if kind is None else kind.__len__(value)
 
 
 def _numbers_of(owner: Any) -> dict[str, int]:
-    """The attributes that are whole numbers."""
+    """The attributes that are whole numbers, each by what comes after underscores, as in `_Cache__maxsize`."""
     attributes = {**(raw_objects.dictionary_of(owner) or {}), **dict(raw_objects.slots_of(owner))}
-    return {name: value for name, value in attributes.items() if type(value) is int and type(name) is str}
+    return {
+        name.rpartition("__")[2].lstrip("_"): value
+        for name, value in attributes.items()
+        if type(value) is int and type(name) is str
+    }

@@ -102,6 +102,15 @@ def room(gpu: dict[str, Any]) -> int | None:
     return max(0, min(sizes) - gpu["native_reserved_bytes"] - gpu["peak_allocated_bytes"])
 
 
+def rooms(gpus: list[dict[str, Any]]) -> dict[int, int | None]:
+    """By number of the GPU; of several rows of one number, the fullest one's."""
+    found: dict[int, int | None] = {}
+    for gpu in gpus:
+        here, other = room(gpu), found.get(gpu["gpu"], room(gpu))
+        found[gpu["gpu"]] = None if here is None or other is None else min(here, other)
+    return found
+
+
 def of(verdicts: list[Verdict], gpus: list[dict[str, Any]], seconds_per_epoch: float | None = None) -> list[bool]:
     """Whether each verdict is material: at its rate the rest of the GPU is full within MOST_EPOCHS or MOST_STEPS; where
     calls of modules make epochs, within MOST_DAYS or so many calls.
@@ -116,7 +125,7 @@ def of(verdicts: list[Verdict], gpus: list[dict[str, Any]], seconds_per_epoch: f
             or that is not known.
     """
     most_epochs = MOST_DAYS * SECONDS_PER_DAY / seconds_per_epoch if seconds_per_epoch else MOST_EPOCHS
-    rooms = _rooms(gpus)
+    left = rooms(gpus)
     taken: dict[int, tuple[float, float]] = {}
     small: set[int] = set()
     for cause in sorted(grouped(verdicts), key=lambda cause: cause.bytes_per_epoch):
@@ -124,18 +133,10 @@ def of(verdicts: list[Verdict], gpus: list[dict[str, Any]], seconds_per_epoch: f
         per_epoch, per_step = taken.get(gpu, (0.0, 0.0))
         per_step += sum(verdict["bytes_per_step"] or 0 for verdict in cause)
         together = per_epoch + cause.bytes_per_epoch, per_step
-        if all(verdict["bytes_per_epoch"] > 0 for verdict in cause) and _lasts(rooms.get(gpu), *together, most_epochs):
+        if all(verdict["bytes_per_epoch"] > 0 for verdict in cause) and _lasts(left.get(gpu), *together, most_epochs):
             taken[gpu] = together
             small.update(map(id, cause))
     return [id(verdict) not in small for verdict in verdicts]
-
-
-def _rooms(gpus: list[dict[str, Any]]) -> dict[int, int | None]:
-    rooms: dict[int, int | None] = {}
-    for gpu in gpus:
-        here, other = room(gpu), rooms.get(gpu["gpu"], room(gpu))
-        rooms[gpu["gpu"]] = None if here is None or other is None else min(here, other)
-    return rooms
 
 
 def _lasts(room_bytes: int | None, per_epoch: float, per_step: float, most_epochs: float) -> bool:

@@ -48,12 +48,12 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]], search
     evidence = tracker.witnesses.of(audible) if searches else tracker.witnesses.remembered(audible)
     audible += audible_of_gpus
     evidence += [holders.NOTHING] * len(audible_of_gpus)
-    rates = _rates(audible)
+    rates, rooms = _rates(audible), materiality.rooms(gpus)
     rows = []
     benign = []
     for accusation, held in zip(audible, evidence, strict=True):
         stack = users_lines.stack_of(library, accusation.site)
-        room = _room(accusation.finding.gpu, gpus)
+        room = rooms.get(accusation.finding.gpu)
         leak = Leak(accusation, stack, held, accusation.line in kept_after, room)
         pattern = patterns.recognise(leak)
         if pattern.is_benign:
@@ -165,11 +165,6 @@ def _rates(accused: list[Accusation]) -> dict[int, float]:
         if finding.kind not in ("suspect", "cycle"):
             rates[finding.gpu] = rates.get(finding.gpu, 0) + finding.bytes_per_epoch
     return rates
-
-
-def _room(gpu: int, gpus: list[dict[str, Any]]) -> int | None:
-    row = next((row for row in gpus if row["gpu"] == gpu), None)
-    return materiality.room(row) if row is not None else None
 
 
 def _time_left(
