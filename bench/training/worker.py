@@ -1,29 +1,109 @@
-"""One training with one allocator, in a process of its own: ``python -m bench.training.worker TASK``.
+"""One program with one allocator, in a process of its own, which carries out what it is asked for over a pipe.
 
-The task comes as one argument in JSON, and names the file that the outcome goes to, in JSON too. tests/hardware starts
-these on a real GPU, which is the only place where their speed says anything.
+tests/hardware/throughput.py forks these from a process that has imported torch and nothing on the GPU.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import random
-import sys
 import time
-from pathlib import Path
+from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
 
-from . import workloads
+from . import EXPANDABLE, NATIVE, OURS, UNTRACKED, profiling, programs
 
+COMPLETED, OUT_OF_MEMORY, FAILED = "completed", "out of memory", "failed"
 MEMORY_CALLS = ("create", "map", "set_access", "unmap", "release", "reserve", "unreserve", "malloc", "free")
 
 
-def on_simulated_gpu() -> bool:
-    return hasattr(ctypes.CDLL(None), "frugal_sim_calls")
+def serve(connection: Connection, task: dict[str, Any]) -> None:
+    """Answers each request, a method's name and its arguments, until one is None; an error is the last answer."""
+    try:
+        os.nice(task.get("niceness", 0))
+        program = Running(task)
+        for name, *arguments in iter(connection.recv, None):
+            connection.send({"outcome": COMPLETED, **getattr(program, name)(*arguments)})
+    except Exception as error:  # whatever a step raises is an outcome to tell of
+        outcome = OUT_OF_MEMORY if isinstance(error, torch.cuda.OutOfMemoryError) else FAILED
+        problem = f"{type(error).__name__}: {error}".split("\n")[0][:300]
+        connection.send({"outcome": outcome, "problem": problem})
+    finally:
+        # Without destructors: those of CUDA and Python have no common order.
+        os._exit(0)
+
+
+class Running:
+    def __init__(self, task: dict[str, Any]) -> None:
+        """The task: the program, the allocator, the most bytes that it may hold (None: all of them), whether it is to
+        be small, and a seed."""
+        self._task = task
+        self._shapes = random.Random()
+
+    def build(self) -> dict[str, Any]:
+        """Carries out a first step, too, with which libraries load and compilers compile."""
+        install(self._task["allocator"], self._task["capacity_bytes"])
+        torch.manual_seed(self._task["seed"])
+        self._by = "frugal" if self._task["allocator"] in (OURS, UNTRACKED) else self._task["allocator"]
+        # Weights that are drawn on the host would take seconds.
+        with torch.device("cuda"):
+            self._step = programs.PROGRAMS[self._task["program"]].build(self._shapes, self._task["quick"])
+        self._carry_out("first", 1)
+        torch.cuda.synchronize()
+        return {}
+
+    def window(self, seed: int | str, steps: int) -> dict[str, Any]:
+        """Steps between two moments at which the GPU has done all its work. A seed stands for their shapes."""
+        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        before, start = counted(self._by), time.perf_counter()
+        began.record()
+        self._carry_out(seed, steps)
+        ended.record()
+        enqueued = time.perf_counter()
+        torch.cuda.synchronize()
+        done, after = time.perf_counter(), counted(self._by)
+        passed = {kind: count - before.get(kind, 0) for kind, count in after.items()}
+        stats = torch.cuda.memory_stats()
+        return {
+            "steps": steps,
+            "ms": (done - start) * 1e3 / steps,
+            "host_ms": (enqueued - start) * 1e3 / steps,
+            "gpu_ms": began.elapsed_time(ended) / steps,
+            "driver_ms": passed.pop("ns", 0) / 1e6 / steps,
+            "driver_calls": sum(passed.values()) / steps,
+            "reserved_bytes": stats["reserved_bytes.all.peak"],
+            "allocated_bytes": stats["allocated_bytes.all.peak"],
+            "retries": stats["num_alloc_retries"],
+        }
+
+    def profile(self, steps: int) -> dict[str, Any]:
+        return profiling.profile(lambda: self._carry_out("profile", steps), steps, self._by == "frugal")
+
+    def _carry_out(self, seed: int | str, steps: int) -> None:
+        self._shapes.seed(seed)
+        torch.manual_seed(self._shapes.getrandbits(32))
+        for _ in range(steps):
+            self._step()
+
+
+def install(allocator: str, capacity: int | None) -> None:
+    """Puts the allocator in place, before anything is allocated.
+
+    Args:
+        capacity: the most bytes that it may hold; None: all that the GPU has.
+    """
+    if allocator == EXPANDABLE:
+        torch.cuda.memory._set_allocator_settings("expandable_segments:True")
+    elif allocator != NATIVE:
+        import frugal_alloc
+
+        frugal_alloc.enable(track=allocator == OURS)
+    if capacity is not None:
+        torch.cuda.set_per_process_memory_fraction(min(1.0, capacity / torch.cuda.mem_get_info()[1]))
 
 
 def counted(by: str) -> dict[str, int]:
@@ -36,9 +116,8 @@ def counted(by: str) -> dict[str, int]:
     if by == "gpu":
         library = ctypes.CDLL(None)
         library.frugal_sim_calls.argtypes = [ctypes.c_char_p]
-        library.frugal_sim_calls.restype = library.frugal_sim_driver_ns.restype = ctypes.c_uint64
-        calls = {kind: library.frugal_sim_calls(kind.encode()) for kind in MEMORY_CALLS}
-        return calls | {"ns": library.frugal_sim_driver_ns()}
+        library.frugal_sim_calls.restype = ctypes.c_uint64
+        return {kind: library.frugal_sim_calls(kind.encode()) for kind in MEMORY_CALLS}
     if by == "frugal":
         import frugal_alloc
 
@@ -48,74 +127,3 @@ def counted(by: str) -> dict[str, int]:
         return {kind: stats[f"driver_{kind}_calls"] for kind in MEMORY_CALLS} | {"ns": sum(ns) - sum(worst)}
     stats = torch.cuda.memory_stats()
     return {"malloc": stats.get("num_device_alloc", 0), "free": stats.get("num_device_free", 0)}
-
-
-def train(task: dict[str, Any]) -> dict[str, Any]:
-    """Warms up, then times a window of steps between two points at which the GPU has done all its work."""
-    _install(task["allocator"], task["capacity_bytes"])
-    torch.manual_seed(task["seed"])
-    by = "gpu" if on_simulated_gpu() else task["allocator"]
-    outcome, problem, seconds, done = "completed", None, None, 0
-    start = window_start = counted(by)
-    try:
-        step = workloads.build(task["workload"], random.Random(task["seed"]), task["quick"])
-        while done < task["warm_up"]:
-            step()
-            done += 1
-        torch.cuda.synchronize()
-        window_start, began = counted(by), time.perf_counter()
-        while done < task["warm_up"] + task["steps"]:
-            step()
-            done += 1
-        torch.cuda.synchronize()
-        seconds = time.perf_counter() - began
-    except Exception as error:  # whatever a step raises is an outcome to tell of
-        outcome = "out_of_memory" if isinstance(error, torch.cuda.OutOfMemoryError) else "failed"
-        problem = f"{type(error).__name__}: {error}".split("\n")[0][:300]
-    end = counted(by)
-    calls, window = _passed(start, end), _passed(window_start, end) if outcome == "completed" else {}
-    stats = torch.cuda.memory_stats()
-    return {
-        "outcome": outcome,
-        "problem": problem,
-        "steps_done": done,
-        # With kernels that take no time, the speed would be that of this machine's CPU.
-        "steps_per_second": None if seconds is None or on_simulated_gpu() else task["steps"] / seconds,
-        "peak_allocated_bytes": stats["allocated_bytes.all.peak"],
-        "peak_reserved_bytes": stats["reserved_bytes.all.peak"],
-        "alloc_retries": stats["num_alloc_retries"],
-        "ooms": stats["num_ooms"],
-        "driver_ns": calls.pop("ns", None),
-        "driver_calls": calls or None,
-        "window_driver_ns": window.pop("ns", None),
-        "window_driver_calls": window or None,
-    }
-
-
-def _install(allocator: str, capacity: int | None) -> None:
-    """Puts the allocator in place, before anything is allocated; PyTorch's settings are in the environment.
-
-    Args:
-        capacity: the most bytes that it may hold; None: all that the GPU has.
-    """
-    if allocator == "frugal":
-        import frugal_alloc
-
-        frugal_alloc.enable()
-    if capacity is not None:
-        torch.cuda.set_per_process_memory_fraction(min(1.0, capacity / torch.cuda.mem_get_info()[1]))
-
-
-def _passed(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    return {kind: count - before.get(kind, 0) for kind, count in after.items()}
-
-
-def main() -> None:
-    task = json.loads(sys.argv[1])
-    Path(task["outcome_file"]).write_text(json.dumps(train(task)))
-    # Without destructors: those of CUDA and Python have no common order.
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

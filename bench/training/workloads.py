@@ -6,6 +6,7 @@ would take with real data of these shapes.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable
 
@@ -66,19 +67,25 @@ class Gpt2(nn.Module):
 
 
 def _gpt2(shapes: random.Random, quick: bool) -> Step:
-    """Batches as long as their longest text, a multiple of 8."""
     model = (Gpt2(layers=2, width=128, heads=2, words=1000) if quick else Gpt2()).cuda()
+    return train_gpt2(model, 2 if quick else 8, lengths(shapes, quick))
+
+
+def lengths(shapes: random.Random, quick: bool) -> Callable[[], int]:
+    """Batches are as long as their longest text, a multiple of 8."""
+    return lambda: 8 * (shapes.randint(4, 16) if quick else shapes.randint(16, 128))
+
+
+def train_gpt2(model: nn.Module, batch: int, length: Callable[[], int]) -> Step:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    batch = 2 if quick else 8
     words = model.words.num_embeddings
 
     def step() -> None:
-        length = 8 * shapes.randint(4, 16) if quick else 8 * shapes.randint(16, 128)
-        tokens = torch.randint(words, (batch, length), device="cuda")
+        tokens = torch.randint(words, (batch, length()), device="cuda")
         with torch.autocast("cuda", dtype=torch.bfloat16):
             logits = model(tokens)
         loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
-        _descend(optimizer, loss)
+        descend(optimizer, loss)
 
     return step
 
@@ -98,12 +105,12 @@ def _resnet50(shapes: random.Random, quick: bool) -> Step:
         labels = torch.randint(1000, (batch,), device="cuda")
         with torch.autocast("cuda", dtype=torch.bfloat16):
             logits = model(images)
-        _descend(optimizer, F.cross_entropy(logits, labels))
+        descend(optimizer, F.cross_entropy(logits, labels))
 
     return step
 
 
-def _fasterrcnn(shapes: random.Random, quick: bool) -> Step:
+def _fasterrcnn(shapes: random.Random, quick: bool, bf16: bool = False) -> Step:
     """Two to four images of common sizes, scaled to one of eleven, with one to twenty boxes each."""
     import torchvision
 
@@ -120,7 +127,9 @@ def _fasterrcnn(shapes: random.Random, quick: bool) -> Step:
             images.append(torch.rand(3, height, width, device="cuda"))
             boxes = torch.tensor([_box(shapes, height, width) for _ in range(shapes.randint(1, 20))])
             targets.append({"boxes": boxes.cuda(), "labels": torch.randint(1, 91, (len(boxes),), device="cuda")})
-        _descend(optimizer, sum(model(images, targets).values()))
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=bf16):
+            loss = sum(model(images, targets).values())
+        descend(optimizer, loss)
 
     return step
 
@@ -130,10 +139,15 @@ def _box(shapes: random.Random, height: int, width: int) -> tuple[float, float, 
     return left, top, shapes.uniform(left + 10, width), shapes.uniform(top + 10, height)
 
 
-def _descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+def descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
     optimizer.step()
 
 
-_BUILDERS = {"gpt2": _gpt2, "resnet50": _resnet50, "fasterrcnn": _fasterrcnn}
+_BUILDERS = {
+    "gpt2": _gpt2,
+    "resnet50": _resnet50,
+    "fasterrcnn": _fasterrcnn,
+    "fasterrcnn_bf16": functools.partial(_fasterrcnn, bf16=True),
+}

@@ -1,9 +1,8 @@
-"""bench/training/worker.py on the simulated GPU: what it counts of a training, and that it tells no speed."""
+"""bench/training/worker.py on the simulated GPU: what a process answers, with which allocator, and what it counts."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,67 +10,87 @@ from pathlib import Path
 import pytest
 from frugal_alloc._simulation import simulated_gpu
 
+from bench.training import ALLOCATORS, EXPANDABLE, NATIVE, OURS, UNTRACKED
+
 ROOT = Path(__file__).resolve().parents[2]
-TASK = {"workload": "gpt2", "seed": 0, "warm_up": 2, "steps": 6, "quick": True, "capacity_bytes": None}
+TASK = {"program": "gpt2", "capacity_bytes": None, "quick": True, "seed": 0}
+ASK = """
+import json, multiprocessing, sys
+from bench.training import worker
+forked = multiprocessing.get_context("fork")
+pipe, theirs = forked.Pipe()
+process = forked.Process(target=worker.serve, args=(theirs, json.loads(sys.argv[1])))
+process.start()
+theirs.close()
+answers = []
+for request in json.loads(sys.argv[2]):
+    pipe.send(request)
+    answers.append(pipe.recv())
+if answers[-1]["outcome"] == worker.COMPLETED:
+    pipe.send(None)
+process.join()
+print(json.dumps([answers, process.exitcode]))
+"""
 COUNTS = """
 import json, sys, torch
 from bench.training import worker
 allocator = sys.argv[1]
-if allocator == "frugal":
-    import frugal_alloc
-    frugal_alloc.enable()
+worker.install(allocator, None)
+by = "frugal" if allocator.startswith("ours") else allocator
 torch.cuda.init()
-before = worker.counted(allocator), worker.counted("gpu")
+before = worker.counted(by), worker.counted("gpu")
 held = [torch.empty(30 << 20, dtype=torch.uint8, device="cuda") for _ in range(5)]
 del held
 torch.cuda.empty_cache()
-after = worker.counted(allocator), worker.counted("gpu")
+after = worker.counted(by), worker.counted("gpu")
 print(json.dumps([{kind: late[kind] - early.get(kind, 0) for kind in late} for early, late in zip(before, after)]))
 """
 
 
-def run(*arguments: str, memory: int = 4 << 30, backing: str = "none") -> str:
-    environment = simulated_gpu.environment(memory, backing=backing) | {"PYTHONPATH": str(ROOT)}
+def run(*arguments: str) -> list:
+    environment = simulated_gpu.environment(4 << 30, backing="memory") | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def train(allocator: str, folder: Path, memory: int = 4 << 30, **changes: object) -> dict:
-    file = folder / "outcome.json"
-    task = {**TASK, "allocator": allocator, "outcome_file": os.fspath(file), **changes}
-    run("-m", "bench.training.worker", json.dumps(task), memory=memory, backing="memory")
-    return json.loads(file.read_text())
+def answers(*requests: list, **changes: object) -> list[dict]:
+    """Of a process that ends by itself once nobody asks any more."""
+    found, status = run("-c", ASK, json.dumps(TASK | changes), json.dumps(requests))
+    assert status == 0
+    return found
 
 
-@pytest.mark.parametrize("allocator, used, unused", [("native", "malloc", "map"), ("frugal", "map", "malloc")])
-def test_a_training_tells_memory_and_driver_calls_but_no_speed(
-    allocator: str, used: str, unused: str, tmp_path: Path
-) -> None:
-    found = train(allocator, tmp_path)
-    assert found["outcome"] == "completed" and found["steps_done"] == 8
-    assert found["steps_per_second"] is None
-    assert 0 < found["peak_allocated_bytes"] <= found["peak_reserved_bytes"]
-    assert found["driver_ns"] > 0
-    assert found["driver_calls"][used] > 0 == found["driver_calls"][unused]
+def test_program_answers_what_it_is_asked_for() -> None:
+    _, window, profile = answers(["build"], ["window", 0, 2], ["profile", 1], allocator=OURS)
+    assert window["steps"] == 2 and window["ms"] >= window["host_ms"] > 0
+    assert 0 < window["allocated_bytes"] <= window["reserved_bytes"]
+    assert profile["stacks"] and profile["done"]["allocations"] > 0
+    assert profile["garbage"]["ms"] >= 0
 
 
-def test_a_training_that_runs_out_of_memory_says_so_and_in_which_step(tmp_path: Path) -> None:
-    found = train("frugal", tmp_path, capacity_bytes=8 << 20)
-    assert (found["outcome"], found["steps_done"]) == ("out_of_memory", 0)
+def test_program_that_runs_out_of_memory_says_so() -> None:
+    (found,) = answers(["build"], allocator=NATIVE, capacity_bytes=8 << 20)
+    assert found["outcome"] == "out of memory"
     assert "out of memory" in found["problem"] and "\n" not in found["problem"]
 
 
-@pytest.mark.parametrize("allocator", ["frugal", "native"])
-def test_the_allocator_counts_its_driver_calls_as_the_gpu_does(allocator: str) -> None:
-    counted, by_the_gpu = json.loads(run("-c", COUNTS, allocator).splitlines()[-1])
-    if allocator == "frugal":
+def test_program_that_fails_says_why() -> None:
+    assert answers(["build"], ["window", 0], allocator=NATIVE)[-1]["problem"].startswith("TypeError: ")
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+def test_allocator_is_the_one_asked_for_and_counts_its_driver_calls_as_the_gpu_does(allocator: str) -> None:
+    counted, by_the_gpu = run("-c", COUNTS, allocator)
+    if allocator in (OURS, UNTRACKED):
         assert counted.pop("ns") > 0
         # The GPU counts the two handles, too, with which ours tries virtual memory at first, and what PyTorch calls.
         assert counted["create"] == by_the_gpu["create"] - 2 > 0
         assert counted["unmap"] == by_the_gpu["unmap"] - 2 > 0
         assert counted["malloc"] == counted["free"] == 0
+    elif allocator == EXPANDABLE:
+        assert by_the_gpu["map"] > 0 == by_the_gpu["malloc"]
     else:
         assert counted == {kind: by_the_gpu[kind] for kind in ("malloc", "free")}
         assert counted["malloc"] == counted["free"] > 0

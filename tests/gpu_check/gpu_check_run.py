@@ -52,7 +52,7 @@ def run(*command: str | Path, **options: Any) -> Outcome:
 
 
 def environment(**changed: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": f"{PACKAGES}{os.pathsep}{TESTS}", **changed}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (PACKAGES, TESTS, ROOT))), **changed}
 
 
 def results(out: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The steps that run whole programs: the soak, the binding tests, trainings, histories, other libraries."""
+"""The steps that run whole programs: the soak, the binding tests, histories, other libraries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frugal_alloc._command.doctor.processes import Ended
 from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
 from gpu_check_run import GIB, environment, outcomes, report, run, said
-from hardware import binding_tests, histories, kit, neighbours, sleeping, tagged_soak, trainings
+from hardware import binding_tests, histories, kit, neighbours, sleeping, tagged_soak
 
 SEEN = "frugal simulated GPU: the order of"
 NOT_DONE = Ended(None, "", "")
@@ -181,84 +181,6 @@ def test_files_that_are_named_are_there() -> None:
 def test_binding_tests_that_cannot_be_started_say_nothing_of_the_gpu(tmp_path: Path, bindings: Path) -> None:
     with pytest.raises(binding_tests.CannotTell, match="finds no binding tests"):
         binding_tests.run(report(tmp_path))
-
-
-# --- trainings
-
-
-Train = Callable[..., dict[str, str]]
-COMPLETED = {"outcome": "completed", "problem": None, "window_driver_ns": 3_000_000, "peak_reserved_bytes": GIB}
-SPEEDS = {"native": 2.0, "frugal": 2.02, "expandable": 1.0}
-FULL, BROKEN = {"outcome": "out_of_memory", "problem": None}, {"outcome": "failed", "problem": "no module datasets"}
-ALL = "ours completes every training"
-
-
-@pytest.fixture
-def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Train:
-    """Carries out the step with trainings that end as the function says; what came of its checks."""
-
-    def carry_out(ending: Callable[[dict[str, Any]], dict[str, Any] | None], **changed: Any) -> dict[str, str]:
-        def ended(command: list[Any], *_: Any) -> Ended:
-            task = json.loads(command[-1])
-            found = ending(task)
-            Path(task["outcome_file"]).write_text(json.dumps(found))
-            return NOT_DONE if found is None else Ended(0, "", "")
-
-        monkeypatch.setattr(processes, "run", ended)
-        monkeypatch.setattr(trainings.importlib.util, "find_spec", lambda name: name)
-        trainings.run(report(tmp_path, **changed))
-        return outcomes(tmp_path)
-
-    return carry_out
-
-
-def _completes(task: dict[str, Any]) -> dict[str, Any]:
-    return COMPLETED | {"steps_per_second": SPEEDS[task["allocator"]]}
-
-
-def test_trainings_tell_speeds_and_driver_time_of_a_real_gpu_alone(train: Train, tmp_path: Path) -> None:
-    assert train(_completes) == {ALL: "passed"}
-    figures = {figure["name"]: figure["value"] for figure in said(tmp_path, "figures")}
-    assert figures["gpt2, ample: steps per second, ours ÷ native"] == 1.01
-    assert figures["fasterrcnn, 1.05, repeat 2: steps per second, ours ÷ expandable"] == 2.02
-    assert figures["gpt2, ample: driver time of ours after the warm-up"] == 3.0
-    sizes = [detail["capacity_bytes"] for detail in said(tmp_path, "details")]
-    assert (len(sizes), set(sizes)) == (24, {None, int(1.05 * GIB)})
-    train(_completes, simulated=True)
-    assert {figure["value"] for figure in said(tmp_path, "figures")} == {None}
-
-
-@pytest.mark.parametrize(
-    ("endings", "outcome"),
-    [
-        ({"frugal": FULL}, "failed"),
-        ({"frugal": BROKEN}, "failed"),
-        # How the others fare is a figure, or their own fault.
-        ({"native": FULL}, "passed"),
-        ({"native": BROKEN, "expandable": FULL}, "passed"),
-        # Nobody can do that one, and the other model says nothing of it.
-        (dict.fromkeys(SPEEDS, BROKEN), "passed"),
-    ],
-)
-def test_training_that_ours_alone_does_not_complete_has_failed(
-    train: Train, endings: dict[str, Any], outcome: str
-) -> None:
-    found = train(lambda task: (endings if task["workload"] == "gpt2" else {}).get(task["allocator"], _completes(task)))
-    assert found[ALL] == outcome
-    assert ("failed" in found.values()) == (outcome == "failed")
-
-
-def test_trainings_that_nobody_completes_say_nothing_of_the_gpu(train: Train) -> None:
-    assert train(lambda task: BROKEN)[ALL] == "unknown"
-
-
-def test_trainings_that_are_cut_short_tell_what_was_completed(train: Train, tmp_path: Path) -> None:
-    found = train(lambda task: None if task["allocator"] == "expandable" else _completes(task), share=0.3)
-    assert (found["gpt2, ample: expandable trains"], found[ALL]) == ("skipped", "passed")
-    names = ["native", "steps per second, ours ÷ native", "frugal"]
-    assert [figure["name"] for figure in said(tmp_path, "figures")][:3] == [f"gpt2, ample: {name}" for name in names]
-    assert {detail["steps"] for detail in said(tmp_path, "details")} == {10}
-    assert "failed" not in train(lambda task: None, share=0.3).values()
 
 
 # --- histories

@@ -1,12 +1,14 @@
-"""``python -m hardware facts|tests|speed|all``: what ``run`` in a packed folder starts."""
+"""``python -m hardware PART``: what ``run`` in a packed folder starts."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from frugal_alloc._command.doctor import machine
 from frugal_alloc._command.doctor.results import Results
@@ -42,6 +44,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("what", choices=(*kit.PARTS, "all"), help=f"which part (minutes at most: {minutes})")
     add("--minutes", type=_minutes, metavar="N", help="take no longer than this: rounds and sizes shrink")
+    add("--add", metavar="OUT1", type=Path, help="throughput adds to what it measured in a run into this folder")
     add("--out", metavar="OUT", help="folder for results, new or empty (default gpu_check-DATE-TIME)")
     simulate = "use a simulated GPU of this memory although there may be a real one"
     add("--simulate", type=simulated_gpu.parse_size, metavar="SIZE", help=simulate)
@@ -52,9 +55,32 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         "so only where nobody's memory is found)",
     )
     options = parser.parse_args(arguments)
-    if options.what in kit.BY_NAME_ONLY and not options.alone:
+    if options.what in kit.STARVING and not options.alone:
         parser.error(f"{options.what} starves every process of this machine that maps memory: say --alone if none does")
+    if options.add and kit.THROUGHPUT not in kit.parts(options.what):
+        parser.error(f"--add is for {kit.THROUGHPUT}, and {options.what} has nothing to add to")
     return options
+
+
+def _take_earlier(folder: Path, out: Path, where: dict[str, Any]) -> None:
+    """Lays what a run has measured of throughput where the step finds it.
+
+    Raises:
+        CannotRun: there is nothing, or it is of something else.
+    """
+    measured = folder / "steps" / kit.THROUGHPUT / kit.MEASURED
+    try:
+        found = json.loads((folder / "results.json").read_text())["where"]
+        cells = measured.read_bytes()
+    except (OSError, ValueError, KeyError):
+        raise machine.CannotRun(f"{folder} has nothing that {kit.THROUGHPUT} measured; run without --add") from None
+    for name, earlier, here in (
+        ("GPU", found["gpu"], where["gpu"]),
+        *((name, found["software"][name], where["software"][name]) for name in ("torch", "commit")),
+    ):
+        if earlier != here:
+            raise machine.CannotRun(f"{folder} is of {name} {earlier}, and this is {here}; run without --add")
+    (out / kit.EARLIER).write_bytes(cells)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -82,16 +108,19 @@ def _tell(line: str) -> None:
 def _run(options: argparse.Namespace) -> int:
     out = machine.prepare(Path(options.out or time.strftime("gpu_check-%Y%m%d-%H%M%S")))
     environment = machine.environment(out)
-    environment["PYTHONPATH"] += os.pathsep + str(kit.ROOT / "tests")
+    environment["PYTHONPATH"] += f"{os.pathsep}{kit.ROOT / 'tests'}{os.pathsep}{kit.ROOT}"
     environment, where = machine.find(environment, options.simulate)
     where["software"]["commit"] = kit.commit()
     where |= machine.json_of(conditions.__name__, environment)
     where["is_ours_alone"] = options.alone or conditions.is_nobody_elses(where["others"])
+    if options.add:
+        _take_earlier(options.add, out, where)
     results = Results(where, {"what": options.what, "minutes": options.minutes})
     _tell(f"on {where['gpu']}{' (simulated)' if where['simulated'] else ''}; results go to {out}")
+    results.write(out / "results.json")
     status = _carry_out(options, out, environment, results)
     results.write(out / "results.json")
-    summary = table.text(results)
+    summary = table.text(results, out / "steps" / kit.THROUGHPUT / kit.ROWS)
     (out / "table.txt").write_text(summary)
     _tell(f"\n{summary}{out / 'results.json'} has it all")
     return status

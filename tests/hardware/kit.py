@@ -17,11 +17,11 @@ from frugal_alloc._command.doctor.step import DOCTORS, Step
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = Path(__file__).resolve().parent / "kernels"
 
-FACTS, TESTS, SPEED, LIMITS = "facts", "tests", "speed", "limits"
+FACTS, TESTS, THROUGHPUT, SPEED, LIMITS = "facts", "tests", "throughput", "speed", "limits"
 #: The most that a part takes, in seconds, whatever its steps do.
-PARTS = {FACTS: 10 * 60, TESTS: 9 * 60, SPEED: 9 * 60, LIMITS: 2 * 60}
-#: Parts that starve others on the machine: only by their names, with --alone.
-BY_NAME_ONLY = (LIMITS,)
+PARTS = {FACTS: 10 * 60, TESTS: 9 * 60, THROUGHPUT: 8 * 60, SPEED: 4 * 60, LIMITS: 2 * 60}
+#: They starve others on the machine: only with --alone.
+STARVING = (LIMITS,)
 
 _VIEWS = "whether calls become slower with the number of views, and what views cost the host"
 _MAPPINGS = "what else the driver makes of handles: a part of one, several addresses, adjacent reservations"
@@ -31,8 +31,12 @@ _SUPPLY = "whether memory that was just released comes at once, and where addres
 _PLACEMENT = "whether kernels are slower on small or shuffled handles than on cudaMalloc's memory"
 _SOAK = "whether values survive while memory is moved under running work"
 _SLEEPING = "whether what sleeps comes back whole, and how fast, beside whole segments that sleep"
-_TRAININGS = "whether trainings are as fast with ours, and faster where memory is tight"
+_THROUGHPUT = "whether programs are as fast with ours, and faster where memory is tight"
 _LIMIT = "how many views the machine's driver allows, and how it refuses one more"
+
+
+#: What throughput writes into its folder; and what it adds to, which lies beside the folder of all steps.
+MEASURED, ROWS, EARLIER = "throughput.json", "rows.txt", "earlier.json"
 
 
 def _doctors(name: str, seconds: int) -> Step:
@@ -57,7 +61,7 @@ STEPS = (
     _own("tagged_soak", "P6", 180, _SOAK, TESTS),
     _own("sleeping", "P9", 60, _SLEEPING, TESTS, needs_virtual_memory=True),
     _own("binding_tests", "P6", 300, "whether the binding tests pass on this GPU", TESTS),
-    _own("trainings", "P7", 340, _TRAININGS, SPEED),
+    _own("throughput", "P7", 480, _THROUGHPUT, THROUGHPUT),
     _own("histories", "P7", 120, "what the driver takes for four recorded programs", SPEED),
     _own("neighbours", "P8", 80, "whether other libraries work in our memory", SPEED, takes_the_rest=True),
     _own("view_limit", "P1", 120, _LIMIT, LIMITS),
@@ -66,11 +70,11 @@ STEPS = (
 
 def parts(what: str) -> tuple[str, ...]:
     """A part, or all of them that starve nobody."""
-    return tuple(part for part in PARTS if part == what or (what == "all" and part not in BY_NAME_ONLY))
+    return tuple(part for part in PARTS if part == what or (what == "all" and part not in STARVING))
 
 
 def steps(what: str) -> tuple[Step, ...]:
-    """The steps of a part, or of all of them that starve nobody."""
+    """The steps of a part, or of all of them."""
     return tuple(step for step in STEPS if step.part in parts(what))
 
 

@@ -48,8 +48,8 @@ _NEIGHBOURS = (
 
 def run(report: StepReport) -> None:
     for neighbour in _NEIGHBOURS:
-        if lacking := _lacking(neighbour):
-            report.skip(neighbour.title, lacking)
+        if why := lacking(neighbour.modules, neighbour.tools):
+            report.skip(neighbour.title, why)
         elif report.simulated and not neighbour.on_simulated:
             report.not_shown(neighbour.title, "the simulated GPU runs no kernels of its own")
         elif report.seconds_left() < (_LEAST_SANITIZER_SECONDS if neighbour.tools is _SANITIZERS else _LEAST_SECONDS):
@@ -60,12 +60,13 @@ def run(report: StepReport) -> None:
             _carry_out(report, neighbour)
 
 
-def _lacking(neighbour: _Neighbour) -> str:
-    for module in neighbour.modules:
+def lacking(modules: tuple[str, ...], tools: tuple[str, ...]) -> str:
+    """Which of the modules is not here, or that none of the tools is; "" where all is well."""
+    for module in modules:
         if importlib.util.find_spec(module) is None:
             return f"{module} is not installed"
-    if neighbour.tools and not any(map(shutil.which, neighbour.tools)):
-        return f"there is no {neighbour.tools[0]} here"
+    if tools and not any(map(shutil.which, tools)):
+        return f"there is no {tools[0]} here"
     return ""
 
 

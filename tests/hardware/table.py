@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from frugal_alloc._command.doctor.results import Results, StepResult
@@ -12,8 +13,11 @@ from frugal_alloc._common.messages import format_bytes, on_one_line
 _WIDTH = 100
 
 
-def text(results: Results) -> str:
-    return "\n".join([*_where(results.where), "", *_steps(results), *_figures(results), "", _verdict(results)]) + "\n"
+def text(results: Results, rows: Path | None = None) -> str:
+    """With the file of rows that a step has written, if there is one."""
+    own = ["", *rows.read_text().splitlines()] if rows and rows.exists() else []
+    lines = [*_where(results.where), "", *_steps(results), *_figures(results), *own, "", _verdict(results)]
+    return "\n".join(lines) + "\n"
 
 
 def _where(where: dict[str, Any]) -> Iterator[str]:
