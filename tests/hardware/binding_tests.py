@@ -40,7 +40,7 @@ LEFT_OUT = (
 _MOST_SECONDS_AN_ITEM = 150.0
 _LEAST_SECONDS = 10.0
 _SECONDS_TO_COLLECT = 60.0
-_OPTIONS = ("-q", "--no-header", "-p", "no:cacheprovider")
+OPTIONS = ("-q", "--no-header", "-p", "no:cacheprovider")
 _ITEM = re.compile(r"^(?:.*/)?(test_\w+\.py)::(.+)$", re.MULTILINE)
 #: The last line of a pytest, which counts what it knows of: "1 failed, 2 passed, 3 skipped in 0.45s".
 _SUMMARY = re.compile(r"^.*\b\d+ \w+.* in [\d.]+s.*$", re.MULTILINE)
@@ -49,12 +49,8 @@ _REASON = re.compile(r"^SKIPPED \[\d+\] .*?:\d+: (.+)$", re.MULTILINE)
 
 
 def run(report: StepReport) -> None:
-    folder, environment = kit.ROOT / "tests" / "bindings", kit.with_pytest(os.environ)
-    if report.simulated:
-        environment["FRUGAL_TEST_MEMORY"] = os.environ["FRUGAL_SIM_MEMORY"]
-    else:
-        environment["FRUGAL_TEST_GPU"] = "real" if report.fills_the_device else "shared"
-    items = _items(folder, environment)
+    folder, variables = kit.ROOT / "tests" / "bindings", environment(report)
+    items = _items(folder, variables)
     if report.simulated:
         report.not_shown(f"{len(items) - 1} more", "tools/test runs them on the simulated GPU")
     for file, item in items[:1] if report.simulated else items:
@@ -62,13 +58,22 @@ def run(report: StepReport) -> None:
         if seconds < _LEAST_SECONDS:
             report.skip(name, "no time was left")
         else:
-            _carry_out(report, name, f"{folder / file}::{item}", seconds, environment)
+            _carry_out(report, name, f"{folder / file}::{item}", seconds, variables)
+
+
+def environment(report: StepReport) -> dict[str, str]:
+    result = kit.with_pytest(os.environ)
+    if report.simulated:
+        result["FRUGAL_TEST_MEMORY"] = os.environ["FRUGAL_SIM_MEMORY"]
+    else:
+        result["FRUGAL_TEST_GPU"] = "real" if report.fills_the_device else "shared"
+    return result
 
 
 def _items(folder: Path, environment: dict[str, str]) -> list[tuple[str, str]]:
     """Files with the moments at which frugal_alloc is enabled in them. Each file at its first moment, before any at
     another."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", *_OPTIONS, folder]
+    command = [sys.executable, "-m", "pytest", "--collect-only", *OPTIONS, folder]
     ended = processes.run(command, _SECONDS_TO_COLLECT, environment)
     moments: dict[str, list[str]] = collections.defaultdict(list)
     for file, item in _ITEM.findall(ended.out):
@@ -82,7 +87,7 @@ def _items(folder: Path, environment: dict[str, str]) -> list[tuple[str, str]]:
 
 
 def _carry_out(report: StepReport, name: str, item: str, seconds: float, environment: dict[str, str]) -> None:
-    ended = processes.run([sys.executable, "-m", "pytest", *_OPTIONS, "-rP", item], seconds, environment, report.folder)
+    ended = processes.run([sys.executable, "-m", "pytest", *OPTIONS, "-rP", item], seconds, environment, report.folder)
     log = report.folder / f"{re.sub(r'[^a-zA-Z0-9]+', '_', name).strip('_')}.txt"
     log.write_text(ended.out + ended.err)
     passed, skipped, reasons = _counts(ended.out)

@@ -18,10 +18,13 @@ ROOT = Path(__file__).resolve().parents[2]
 KERNELS = Path(__file__).resolve().parent / "kernels"
 
 FACTS, TESTS, THROUGHPUT, SPEED, LIMITS = "facts", "tests", "throughput", "speed", "limits"
+#: Questions that follow, each a part by itself.
+NEXT = SWITCHES, NCCL, SLEEP, SHARING, MICRO = "switches", "nccl", "sleep", "sharing", "micro"
 #: The most that a part takes, in seconds, whatever its steps do.
-PARTS = {FACTS: 10 * 60, TESTS: 9 * 60, THROUGHPUT: 8 * 60, SPEED: 4 * 60, LIMITS: 2 * 60}
+PARTS = {FACTS: 10 * 60, TESTS: 9 * 60, THROUGHPUT: 8 * 60, SPEED: 4 * 60, LIMITS: 2 * 60} | dict.fromkeys(NEXT, 3 * 60)
 #: They starve others on the machine: only with --alone.
 STARVING = (LIMITS,)
+_BY_NAME_ONLY = (*STARVING, *NEXT)
 
 _VIEWS = "whether calls become slower with the number of views, and what views cost the host"
 _MAPPINGS = "what else the driver makes of handles: a part of one, several addresses, adjacent reservations"
@@ -65,12 +68,17 @@ STEPS = (
     _own("histories", "P7", 120, "what the driver takes for four recorded programs", SPEED),
     _own("neighbours", "P8", 80, "whether other libraries work in our memory", SPEED, takes_the_rest=True),
     _own("view_limit", "P1", 120, _LIMIT, LIMITS),
+    _own("switches", "P6", 180, "whether the tests of switches pass, each told as it ends", SWITCHES),
+    _own("nccl", "P8", 180, "whether NCCL works alone, and registers our memory", NCCL),
+    _own("large_sleep", "P9", 180, "whether 60 GiB sleep and wake, pinned, and how fast", SLEEP),
+    _own("gpu_sharing", "P9", 180, "whether eight processes share a GPU, and how fast each is", SHARING),
+    _own("pairs", "P7", 180, "what an allocation and its free take the host, by size", MICRO),
 )
 
 
 def parts(what: str) -> tuple[str, ...]:
-    """A part, or all of them that starve nobody."""
-    return tuple(part for part in PARTS if part == what or (what == "all" and part not in STARVING))
+    """A part, or all of them that starve nobody and that do not only follow from others."""
+    return tuple(part for part in PARTS if part == what or (what == "all" and part not in _BY_NAME_ONLY))
 
 
 def steps(what: str) -> tuple[Step, ...]:

@@ -31,14 +31,18 @@ _SIZES = (96 * MIB, 24 * MIB, 6 * MIB, 8 << 10)
 
 
 def run(report: StepReport) -> None:
+    carry_out(report, _WAYS, _MOST, _HOST_SHARE, report.rounds(_TURNS, 2))
+
+
+def carry_out(report: StepReport, ways: tuple[str, ...], most: int, host_share: float, turns: int) -> None:
     with opened_gpu() as gpu:
-        size = gpu.most_bytes(report, min(_MOST, int(_available_host_bytes() * _HOST_SHARE)))
-    for way in _WAYS:
+        size = gpu.most_bytes(report, min(most, int(_available_host_bytes() * host_share)))
+    for way in ways:
         if report.seconds_left() < 5:
             report.skip(way, "no time was left for it")
             continue
         with report.part(way):
-            _tell(report, way, answer_of(_carry_out, way, size, report.rounds(_TURNS, 2)))
+            _tell(report, way, answer_of(_carry_out, way, size, turns))
 
 
 def _available_host_bytes() -> int:
