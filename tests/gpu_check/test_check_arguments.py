@@ -24,6 +24,7 @@ Check = Callable[..., Outcome]
         ((), "what"),
         (("everything",), "everything"),
         (("limits",), "--alone"),
+        (("facts", "--add", "out"), "--add"),
         *((("facts", "--minutes", wrong), wrong) for wrong in ("none", "0", "nan", "-3")),
         (("facts", "--simulate", "lots"), "lots"),
         (("facts", "--fast"), "--fast"),
@@ -38,7 +39,7 @@ def test_wrong_arguments_are_named(arguments: tuple[str, ...], named: str, capsy
 def test_commands_of_the_document_are_understood() -> None:
     text = (ROOT / "docs" / "gpu_check.md").read_text(encoding="utf-8")
     commands = re.findall(r"^DIR/run (.*?)(?: +#.*)?$", text, re.MULTILINE)
-    assert len(commands) == 4
+    assert len(commands) == 7
     for command in commands:
         _parse(shlex.split(command))
 
@@ -91,7 +92,9 @@ def test_driver_older_than_the_cuda_of_torch_is_named(monkeypatch: pytest.Monkey
 def test_what_starves_others_runs_by_its_name_alone_and_where_it_runs_is_described(
     check: Check, tmp_path: Path
 ) -> None:
-    assert {step.name for step in kit.STEPS} - {step.name for step in kit.steps("all")} == {"view_limit"}
+    assert {step.name for step in kit.STEPS} - {step.name for step in kit.steps("all")} == {"view_limit"} | {
+        step.name for step in kit.STEPS if step.part in kit.NEXT
+    }
     done = check("limits", "--alone", "--simulate", "4GiB", "--out", tmp_path / "out")
     assert done.status == 0, done
     found = results(tmp_path / "out")
