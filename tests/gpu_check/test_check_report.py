@@ -107,5 +107,5 @@ def test_exit_status_tells_what_failed_from_what_could_not_be_asked(
     monkeypatch.setattr(Runner, "run_part", lambda runner, *_: runner.results.steps.extend(ended))
     monkeypatch.setattr(machine, "find", lambda environment, _: (environment, WHERE | {"software": {"commit": ""}}))
     monkeypatch.setattr(machine, "json_of", lambda *_: {"others": None})
-    monkeypatch.setattr(table, "text", lambda results: "")
+    monkeypatch.setattr(table, "text", lambda *_: "")
     assert __main__.main(["facts", "--alone", "--out", str(tmp_path / "out")]) == status
