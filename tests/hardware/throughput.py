@@ -32,7 +32,7 @@ _FIRST_STEPS = 4
 _MOST_STEPS = 2000
 _PROFILED_STEPS, _LEAST_PROFILED_STEPS = 20, 3
 #: Of a program's time: windows are over then, and a profile may take so much; it takes many times what its steps do.
-_FOR_WINDOWS, _FOR_PROFILE, _TIMES_A_STEP = 0.9, 0.4, 6
+_FOR_WINDOWS, _FOR_PROFILE, _TIMES_A_STEP = 0.75, 0.25, 6
 #: A process that has not answered for so long, or twice its program's share, hangs.
 _LEAST_PATIENCE = 60.0
 _LATE = "not done in its time"
