@@ -106,12 +106,6 @@ def test_example_report_is_drawn_and_the_documents_lead_to_it(site: Site, page: 
     assert "reports/examples/index.html" in site.pages["index.html"].links
 
 
-def test_pages_with_diagrams_and_no_others_load_what_draws_them(site: Site) -> None:
-    drawn = {name for name, page in site.pages.items() if any("mermaid" in one for one in page.loaded)}
-    texts = {page_of(one): (ROOT / "docs" / one).read_text(encoding="utf-8") for one in DOCUMENTS}
-    assert drawn == {name for name, text in texts.items() if "```mermaid" in text} != set()
-
-
 def test_a_file_of_the_repository_is_linked_once_there_is_an_address() -> None:
     text = "[one](../../tests/site#a), [two](detection.md), [three](https://a.b), [four](../reports/examples/fit.json)"
     for source, one in {"": "one", "https://x.y/{}/v1/": "[one](https://x.y/tree/v1/tests/site#a)"}.items():

@@ -156,17 +156,6 @@ def test_on_a_phone_names_stay_whole_and_headings_end_with_their_words(
     assert chromium.value(f"{below}.length") > 3 and chromium.value(f"Math.max(...{below})") < 12
 
 
-@pytest.mark.parametrize("width", [400, 1280])
-def test_diagrams_are_drawn_large_enough_to_be_read(site: Site, chromium: Browser, width: int) -> None:
-    chromium.show(site.folder / "architecture.html", width=width)
-    diagrams = "[...document.querySelectorAll('.diagram')]"
-    settled(chromium, f"{diagrams}.every((one) => one.querySelector('div.mermaid'))")
-    assert chromium.value(f"{diagrams}.every((one) => one.tabIndex === 0 && one.scrollHeight > 60)")
-    assert chromium.value(f"{diagrams}.every((one) => one.scrollWidth > 500)")
-    assert chromium.value("document.documentElement.scrollWidth") <= width
-    assert chromium.complaints == []
-
-
 @pytest.mark.parametrize("page", ["index.html", "fit.html"])
 def test_all_can_be_read_without_scripts(site: Site, chromium: Browser, page: str) -> None:
     chromium.show(site.folder / page, width=400, scripts=False)

@@ -1,7 +1,8 @@
 """The pictures that `python tools/pictures` writes.
 
 Each is a module with told(), what documents say of it by key, and chart() or picture(), what is drawn; some only have
-figures. All but `fragmentation` and `out_of_memory` are of a run: record() makes it, a file of docs/pictures keeps it.
+figures. All but `architecture`, `fragmentation` and `out_of_memory` are of a run: record() makes it, a file of
+docs/pictures keeps it.
 """
 
 import pathlib
@@ -10,6 +11,7 @@ from types import ModuleType
 from . import (
     ROOT,
     address_space,
+    architecture,
     detection,
     embedding_stash,
     fragmentation,
@@ -31,7 +33,7 @@ RECORDED = (
     *(reserved_growth, side_stream, tensorflow_growth),
     *(detection, serving, tenants, embedding_stash, turns),
 )
-ALL = (fragmentation, *(one for one in RECORDED if hasattr(one, "chart") or hasattr(one, "picture")))
+ALL = (architecture, fragmentation, *(one for one in RECORDED if hasattr(one, "chart") or hasattr(one, "picture")))
 
 
 def name_of(picture: ModuleType) -> str:
@@ -39,7 +41,7 @@ def name_of(picture: ModuleType) -> str:
 
 
 def file_of(picture: ModuleType) -> pathlib.Path:
-    folder = recorded.FOLDER if picture in RECORDED else ROOT / "docs"
+    folder = ROOT / "docs" if picture is fragmentation else recorded.FOLDER
     return folder / f"{name_of(picture)}.svg"
 
 
@@ -56,4 +58,4 @@ def drawn(picture: ModuleType) -> str:
 def told() -> dict[str, dict[str, str]]:
     """By module, what documents say of it."""
     figures = {name_of(picture): picture.told(recorded.read(name_of(picture))) for picture in RECORDED}
-    return {"fragmentation": fragmentation.told(), "out_of_memory": out_of_memory.told(), **figures}
+    return {name_of(picture): picture.told() for picture in (architecture, fragmentation, out_of_memory)} | figures

@@ -15,6 +15,7 @@ _KINDS = {
     "tensor": {"fc": LIGHT["tensor"], "lw": 0},
     "new": {"fc": LIGHT["new"], "lw": 0},
     "free": {"fill": False, "ec": LIGHT["free"], "lw": 2, "ls": (0, (2.5, 2))},
+    "theirs": {"fill": False, "ec": LIGHT["free"], "lw": 1.5},
     "gone": {"fill": False, "ec": LIGHT["gone"], "lw": 1},
     "wanted": {"fill": False, "ec": LIGHT["bad"], "lw": 2},
 }

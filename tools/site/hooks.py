@@ -22,8 +22,6 @@ import reference  # noqa: E402
 
 # Those of the site that are no documents.
 _PAGES = HERE / "pages"
-_MERMAID = ROOT / "third_party" / "mermaid"
-_DIAGRAM = re.compile(r'<pre class="mermaid">.*?</pre>', re.DOTALL)
 # Letters of code that stay on one line, also behind a hyphen: an option, a name.
 _SHORT_CODE = re.compile(r"<code>(?=[^<\n]{1,20}</code>)")
 _LONGER_CODE = re.compile(r"(?<=<code>)[^<\n]{21,}(?=</code>)")
@@ -45,8 +43,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     made |= {**example_reports.pages(), "licences.md": _licences(), "index.md": links.from_root(_text("README.md"))}
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
-    script = _MERMAID / "mermaid.min.js"
-    files.append(File.generated(config, "assets/mermaid.min.js", abs_src_path=str(script)))
     return files
 
 
@@ -59,7 +55,6 @@ def on_page_content(content: str, **_: object) -> str:
     # Before it is broken within a word, it is broken behind these.
     content = _LONGER_CODE.sub(lambda code: re.sub(r"(?<=[=:,])(?=\w)", "<wbr>", code[0]), content)
     # What is wide scrolls by itself, and what scrolls can be reached by keyboard.
-    content = _DIAGRAM.sub(r'<div class="diagram" tabindex="0" role="group">\g<0></div>', content)
     return content.replace("<table>", '<div class="table" tabindex="0" role="group"><table>').replace(
         "</table>", "</table></div>"
     )
@@ -79,6 +74,5 @@ def _text(path: str) -> str:
 def _licences() -> str:
     """The page with the licences of what others wrote and the site has in it."""
     theme = next(path for path in metadata.files("mkdocs-material") or () if path.name.startswith("LICENSE"))
-    terms = {"Material for MkDocs": theme.locate(), "Mermaid": _MERMAID / "LICENSE"}
-    texts = (f"## {name}\n\n```text\n{path.read_text(encoding='utf-8').strip()}\n```\n" for name, path in terms.items())
-    return "\n".join([(_PAGES / "licences.md").read_text(encoding="utf-8"), *texts])
+    terms = theme.read_text().strip()
+    return f"{_text('tools/site/pages/licences.md')}\n## Material for MkDocs\n\n```text\n{terms}\n```\n"
