@@ -163,10 +163,6 @@ CampaignResult RunCampaign(const Campaign& campaign) {
   result.failed_seed = progress.seed;
   const Program failing{
       progress.pages, progress.movable, {progress.operations.begin(), progress.operations.begin() + progress.count}};
-  if (!campaign.shrinks) {
-    result.shrunk = failing;
-    return result;
-  }
   result.shrunk = Shrink(failing, [&campaign](const Program& program) {
     return !RunSafely(program, CheckLevel::kFull, campaign.between).empty();
   });

@@ -31,8 +31,6 @@ struct Campaign {
   CheckLevel level = CheckLevel::kFull;
   Mix mix = Mix::kTight;
   Between between = nullptr;
-  // Whether a program that fails is made small, which takes up to minutes.
-  bool shrinks = true;
   // If there are any: those of a fuzzer, which one program is drawn from instead of the seeds' programs.
   std::vector<uint8_t> bytes = {};
 };

@@ -1,7 +1,6 @@
 // A million random operations, the naive models beside them; see shadow_run.h for what is compared.
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "gtest/gtest.h"
 #include "tests/environment.h"
@@ -17,9 +16,6 @@ constexpr int64_t kOperations = 250'000;
 constexpr int64_t kOperations = 25'000;
 #endif
 
-// FRUGAL_SHADOW_QUICK=N: only N operations, and what fails is not made small; for tools/mutation/mutants.
-const char* const quick = std::getenv("FRUGAL_SHADOW_QUICK");
-
 class Shadow : public testing::TestWithParam<int64_t> {};
 
 TEST_P(Shadow, AgreesWithTheAllocatorOnRandomOperations) {
@@ -27,10 +23,6 @@ TEST_P(Shadow, AgreesWithTheAllocatorOnRandomOperations) {
   Campaign own = campaign;
   own.first_seed *= TestSeed();
   own.first_seed += static_cast<uint64_t>(GetParam()) * 100'000;
-  if (quick != nullptr) {
-    own.operations = std::atoll(quick);
-    own.shrinks = false;
-  }
   const CampaignResult result = RunCampaign(own);
   std::printf("%s\n", ToText(own, result).c_str());
   EXPECT_EQ(result.failure, "");
