@@ -1,14 +1,19 @@
 #include "allocator/blocks/observer_queue.h"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace frugal {
 namespace {
 
 // Of the calling thread: its innermost call that is watched, and whether it is telling an observer something. A call
-// that an observer makes then leaves its events to whoever is telling.
+// that an observer makes then leaves its events to this thread, which tells those of the same queue in their turn, and
+// those of others (another GPU's) once it holds no turn: two threads would else wait for each other's.
 thread_local ObserverQueue::Call* current = nullptr;
 thread_local bool is_telling = false;
+thread_local std::vector<ObserverQueue*> left_over;
 
 }  // namespace
 
@@ -48,9 +53,20 @@ void ObserverQueue::Push(bool is_event, const MemoryEvent& event) {
 }
 
 void ObserverQueue::Tell(Call& by) {
-  if (is_telling) return;
-  const absl::MutexLock turn(&turn_);
+  if (is_telling) {
+    if (std::find(left_over.begin(), left_over.end(), this) == left_over.end()) left_over.push_back(this);
+    return;
+  }
   is_telling = true;
+  TellNoted(by);
+  for (ObserverQueue* const queue : std::exchange(left_over, {})) queue->TellNoted(by);
+  // An observer that asks for memory at every event would else be told for ever.
+  left_over.clear();
+  is_telling = false;
+}
+
+void ObserverQueue::TellNoted(Call& by) {
+  const absl::MutexLock turn(&turn_);
   std::optional<int64_t> until;
   for (;;) {
     Noted next;
@@ -65,7 +81,6 @@ void ObserverQueue::Tell(Call& by) {
     }
     Tell(next, by);
   }
-  is_telling = false;
 }
 
 void ObserverQueue::Tell(const Noted& noted, Call& by) {

@@ -63,6 +63,7 @@ class ObserverQueue {
 
   void Push(bool is_event, const MemoryEvent& event);
   void Tell(Call& by);
+  void TellNoted(Call& by);
   static void Tell(const Noted& noted, Call& by);
 
   Observer* observer_ = nullptr;

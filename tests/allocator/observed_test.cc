@@ -133,6 +133,20 @@ TEST_F(Observed, AnObserverMayAskForMemoryAndIsToldOfItAfterwards) {
                                Kind::kFreeCompleted, Kind::kFreeRequested, Kind::kFreeCompleted}));
 }
 
+TEST_F(Observed, AnObserverMayAskForMemoryOfAnotherGpuWhoseObserverIsToldBeforeTheCallReturns) {
+  sim::SimulatedDevice device({.memory = MiB(64)});
+  DeviceAllocator other(device, directory_, nullptr);
+  RecordingObserver others;
+  other.settings().SetObserver(&others);
+  AskingObserver observer(other);
+  Watch(observer);
+  const Address block = Allocate(MiB(4));
+  EXPECT_EQ(others.kinds(),
+            (std::vector<Kind>{Kind::kMap, Kind::kAllocate, Kind::kFreeRequested, Kind::kFreeCompleted}));
+  Free(block);
+  other.settings().SetObserver(nullptr);
+}
+
 TEST_F(Observed, ALatecomerIsToldNothingOfWhatWasBefore) {
   RecordingObserver first;
   RecordingObserver second;
