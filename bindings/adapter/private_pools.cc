@@ -47,6 +47,7 @@ void PrivatePools::NoteBegun(c10::DeviceIndex device, MempoolId_t pool, bool may
 
 void PrivatePools::NoteReleased(c10::DeviceIndex device, MempoolId_t pool) {
   if (native_.getPoolUseCount(device, pool) != 0) return;
+  routing_.SetUseOnOutOfMemory(device, pool, false);
   absl::MutexLock lock(&mutex_);
   const auto found = pools_.find({device, pool});
   // What was made before we were installed is left to native.
