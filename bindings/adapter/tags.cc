@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "bindings/adapter/torch_symbol.h"
+#include "bindings/tracking/python_context.h"
 
 namespace frugal {
 namespace {
@@ -43,17 +44,31 @@ const std::string& Key() {
   return *key;
 }
 
-// Of the calling thread: what its tag was before each Enter; and what it is, in programs without that library.
-thread_local std::vector<Tags::Id> outer;
-thread_local Tags::Id without_torch = Tags::kNone;
+struct Outer {
+  Tags::Id tag;
+  Tags::Id of_context;  // what the context had then: it counts again once it changes
+};
 
-void SetCurrent(Tags::Id tag) {
+// Of the calling thread: what was there before each Enter; what is handed on, in programs without that library; and
+// what was handed on for the task that it ran last.
+thread_local std::vector<Outer> outer;
+thread_local Tags::Id without_torch = Tags::kNone;
+thread_local Tags::Id followed = Tags::kNone;
+
+void HandOn(Tags::Id tag) {
   if (set.load() == nullptr) {
     without_torch = tag;
     return;
   }
   // A number in a pointer's place, which nobody follows: the owner that it shares is nobody.
   set.load()(Key(), Objects(std::shared_ptr<void>(), reinterpret_cast<c10::SafePyObject*>(uintptr_t{tag})));
+}
+
+Tags::Id HandedOn() {
+  const ContainsFunction is_there = contains.load();
+  if (is_there == nullptr) return without_torch;
+  if (!is_there(Key())) return Tags::kNone;
+  return static_cast<Tags::Id>(reinterpret_cast<uintptr_t>(get.load()(Key()).get()));
 }
 
 }  // namespace
@@ -85,23 +100,33 @@ std::string Tags::NameOf(Id tag) const {
 
 void Tags::Enter(Id tag) {
   if (set.load() == nullptr) FindThreadLocalObjects();
-  outer.push_back(Current());
-  SetCurrent(tag);
+  outer.push_back({HandedOn(), PythonContextTag()});
+  HandOn(tag);
   routing_.AddExceptions(1);
 }
 
 void Tags::Leave() {
   if (outer.empty()) return;
   routing_.AddExceptions(-1);
-  SetCurrent(outer.back());
+  HandOn(outer.back().tag);
   outer.pop_back();
 }
 
+void Tags::FollowContexts(int change) {
+  if (set.load() == nullptr) FindThreadLocalObjects();
+  routing_.AddExceptions(change);
+  static_cast<void>(Current());
+}
+
 Tags::Id Tags::Current() {
-  const ContainsFunction is_there = contains.load();
-  if (is_there == nullptr) return without_torch;
-  if (!is_there(Key())) return kNone;
-  return static_cast<Id>(reinterpret_cast<uintptr_t>(get.load()(Key()).get()));
+  const Id of_context = PythonContextTag();
+  if (!outer.empty() && outer.back().of_context == of_context) return HandedOn();
+  if (of_context != followed) {
+    // A backward pass of this task's is to have it. In a thread that runs another's, what was handed on stays.
+    if (HandedOn() == followed) HandOn(of_context);
+    followed = of_context;
+  }
+  return of_context != kNone ? of_context : HandedOn();
 }
 
 }  // namespace frugal

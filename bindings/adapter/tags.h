@@ -17,8 +17,8 @@
 
 namespace frugal {
 
-// Each thread has a tag, or none, which its allocations get; PyTorch's own threads that run its backward passes have
-// it, too. Thread-safety: any thread.
+// Each task of Python's has a tag, or none, which its allocations get, and so has each thread that enters one here;
+// PyTorch's own threads that run their backward passes have it, too. Thread-safety: any thread.
 class Tags {
  public:
   using Id = uint8_t;
@@ -36,6 +36,8 @@ class Tags {
   // The calling thread's until Leave, for which it has its former again. Leave without Enter does nothing.
   void Enter(Id tag);
   void Leave();
+  // So many more of Python's contexts have a tag (PythonContextTag()), the calling thread's perhaps among them.
+  void FollowContexts(int change);
   // The calling thread's.
   static Id Current();
 

@@ -96,6 +96,12 @@ void frugal_forget_python(void);
    user's unless it lies in a folder further down, or 'n' for others'. The longest that fits counts; where none does, it
    is the user's. For lines of Python that are met from now on. */
 void frugal_set_code_owners(const char* beginnings);
+/* Tags that tasks of Python's enter, see bindings/tracking/python_context.h: the number of a tag (0: we were never
+   enabled; -1); 1 if the calling thread's `context` is one in which `variable` was found to be `entered`, with this
+   tag, 0 if tags have to be threads' (frugal_tag()); and that so many more contexts have one. */
+int frugal_tag_number(const char* name);
+int frugal_find_context(const void* variable, int64_t hash, const void* context, const void* entered, int tag);
+int frugal_follow_contexts(int change);
 
 const char* frugal_phase_name(int phase);
 

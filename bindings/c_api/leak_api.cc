@@ -14,6 +14,7 @@
 #include "bindings/c_api/c_api_results.h"
 #include "bindings/publishing/json_text.h"
 #include "bindings/tracking/leak_report.h"
+#include "bindings/tracking/python_context.h"
 #include "bindings/tracking/python_stack.h"
 #include "bindings/tracking/site_table.h"
 
@@ -160,7 +161,10 @@ int frugal_read_python(const char* file, const char* function, int line) {
   return frugal::ToResult(status);
 }
 
-void frugal_forget_python(void) { frugal::ForgetPython(); }
+void frugal_forget_python(void) {
+  frugal::ForgetPython();
+  frugal::ForgetPythonContext();
+}
 
 void frugal_set_code_owners(const char* beginnings) {
   frugal::SiteTable::Instance().SetOwners(frugal::CodeOwners(beginnings));

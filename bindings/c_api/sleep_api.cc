@@ -13,6 +13,7 @@
 #include "bindings/c_api/c_api.h"
 #include "bindings/c_api/c_api_results.h"
 #include "bindings/publishing/json_text.h"
+#include "bindings/tracking/python_context.h"
 #include "bindings/tracking/site_table.h"
 
 namespace frugal {
@@ -192,6 +193,24 @@ int frugal_tag(const char* name) {
 
 int frugal_untag(void) {
   return static_cast<int>(frugal::WithAllocator([](frugal::TorchAllocator& allocator) {
+int frugal_tag_number(const char* name) {
+  return static_cast<int>(frugal::WithAllocator([name](frugal::TorchAllocator& allocator) -> int64_t {
+    const absl::StatusOr<frugal::Tags::Id> tag = allocator.tags().Of(name);
+    return tag.ok() ? int64_t{*tag} : frugal::Failed(tag.status().message());
+  }));
+}
+
+int frugal_find_context(const void* variable, int64_t hash, const void* context, const void* entered, int tag) {
+  return frugal::FindPythonContext(variable, hash, context, {entered, static_cast<uint8_t>(tag)}) ? 1 : 0;
+}
+
+int frugal_follow_contexts(int change) {
+  return static_cast<int>(frugal::WithAllocator([change](frugal::TorchAllocator& allocator) {
+    allocator.tags().FollowContexts(change);
+    return 0;
+  }));
+}
+
     allocator.tags().Leave();
     return 0;
   }));

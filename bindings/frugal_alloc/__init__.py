@@ -217,12 +217,14 @@ def tag(name: str) -> Tag:
     """Names what memory is for: what this thread allocates within it has the tag, by which :func:`sleep` chooses.
 
     A context manager and a decorator: ``with frugal_alloc.tag("weights"):``, ``@frugal_alloc.tag("kv_cache")``. Tags
-    may be nested: the innermost counts. What autograd's own threads allocate in a backward pass that begins within it
+    may be nested: the innermost counts. A task of asyncio's has its own, also across ``await``; what it starts, other
+    tasks or ``asyncio.to_thread``, has it until the block is left. What autograd's own threads allocate in a backward pass that begins within it
     has the tag, too. Memory keeps its tag until it is freed, or :func:`retag` gives it another. Does nothing where
     frugal_alloc was never enabled.
 
     Raises:
-        FrugalAllocError: the name is not a text of one line, or empty; or there are 255 other tags.
+        FrugalAllocError: the name is not a text of one line, or empty; or there are 255 other tags. As the block is
+            left: another that was entered within it was not, or it was entered in another task or thread.
     """
     from ._sleep import tags
 

@@ -1,7 +1,7 @@
-// Where CPython keeps what a traceback shows, by version. These structures are internal, but do not change within a
-// minor version once it is released.
+// Where CPython keeps what a traceback shows, by version, and the variables of a context. These structures are internal,
+// but do not change within a minor version once it is released.
 // Source: Include/cpython/{pystate.h,code.h,unicodeobject.h,frameobject.h}, Include/internal/{pycore_frame.h,
-// pycore_interpframe_structs.h}.
+// pycore_interpframe_structs.h,pycore_context.h,pycore_hamt.h}.
 
 #ifndef FRUGAL_BINDINGS_TRACKING_PYTHON_LAYOUT_H_
 #define FRUGAL_BINDINGS_TRACKING_PYTHON_LAYOUT_H_
@@ -96,6 +96,22 @@ inline constexpr unsigned kKindShift = 2;  // of the state: bytes for each chara
 inline constexpr unsigned kKindMask = 7;
 inline constexpr unsigned kIsCompact = 1U << 5;
 inline constexpr unsigned kIsAscii = 1U << 6;
+
+// Also in all of them. Any object: its type, the slots of a class of the program's; of one with a variable size, that.
+inline constexpr size_t kObjectType = 8;
+inline constexpr size_t kFirstSlot = 16;
+inline constexpr size_t kSecondSlot = 24;
+inline constexpr size_t kVariableSize = 16;
+// PyTypeObject and PyBytesObject.
+inline constexpr size_t kTypeName = 24;
+inline constexpr size_t kBytes = 32;
+// PyContext, the PyHamtObject in it, and the nodes of that: the pairs of a key and a value in those of two kinds, the
+// bits of a bitmap node, and the children of an array node.
+inline constexpr size_t kContextMap = 24;
+inline constexpr size_t kMapRoot = 16;
+inline constexpr size_t kMapPairs = 32;
+inline constexpr size_t kMapBits = 24;
+inline constexpr size_t kMapArray = 16;
 
 }  // namespace frugal
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ctypes
+import sys
+from collections.abc import Iterable, Sequence
+from contextvars import Context, ContextVar
 from typing import Any, NamedTuple
 
 from .memory import Functions, encode
@@ -18,6 +21,23 @@ class AsleepBlock(NamedTuple):
 
 class SleepFunctions(Functions):
     """What memory is for, what sleeps, and what wakes."""
+
+    def tag_number(self, name: str) -> int:
+        """From 1; 0: frugal_alloc was never enabled."""
+        return self._check(self._library.frugal_tag_number(encode(name)))
+
+    def find_context(self, variable: ContextVar[Any], context: Context, entered: object, number: int) -> bool:
+        """Whether the library reads tags where Python's contexts have them, of which `context`, where this thread is,
+        has `entered` in the variable; see bindings/tracking/python_context.h."""
+        # Builds for debugging and those without the lock keep more in each object.
+        if sys.abiflags:
+            return False
+        found = self._library.frugal_find_context(id(variable), hash(variable), id(context), id(entered), number)
+        return found != 0
+
+    def follow_contexts(self, change: int) -> None:
+        """So many more contexts have a tag, this thread's perhaps among them."""
+        self._check(self._library.frugal_follow_contexts(change))
 
     def enter_tag(self, name: str) -> None:
         """What this thread allocates has the tag from now on. May be nested."""
