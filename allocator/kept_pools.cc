@@ -11,13 +11,18 @@ void KeptPools::Keep(PoolId pool) {
     if (arena->pool() != pool) continue;
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (const Block* block = extent->first_block(); block != nullptr; block = block->next) {
-        if (block->state != BlockState::kAllocated) continue;
-        if (backing_.KeepInPlace(block->address, block->size, true).ok()) {
-          ranges.push_back({block->address, block->size});
-        }
+        if (block->state == BlockState::kAllocated) Add(*block, ranges);
       }
     }
   }
+}
+
+void KeptPools::KeepAwake(const Block& block) {
+  if (const auto kept = kept_.find(block.extent->arena().pool()); kept != kept_.end()) Add(block, kept->second);
+}
+
+void KeptPools::Add(const Block& block, std::vector<Range>& ranges) {
+  if (backing_.KeepInPlace(block.address, block.size, true).ok()) ranges.push_back({block.address, block.size});
 }
 
 void KeptPools::Release(PoolId pool) {

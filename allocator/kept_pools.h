@@ -15,8 +15,8 @@
 namespace frugal {
 
 // A replay reads memory whose owner may be long gone, on a stream that nobody names. So what a pool has in use when a
-// capture may begin serves nobody else, also when it is free again, until the pool is released and the host has waited
-// for all work. Not thread-safe.
+// capture may begin, or what sleeps then and wakes later, serves nobody else, also when it is free again, until the
+// pool is released and the host has waited for all work. Not thread-safe.
 class KeptPools {
  public:
   // Both must outlive this.
@@ -24,6 +24,8 @@ class KeptPools {
 
   // REQUIRES: the pool is asked for nothing from now on.
   void Keep(PoolId pool);
+  // It has just woken.
+  void KeepAwake(const Block& block);
   // Nobody holds the pool any more.
   void Release(PoolId pool);
 
@@ -34,6 +36,8 @@ class KeptPools {
 
  private:
   using Range = std::pair<Address, Bytes>;
+
+  void Add(const Block& block, std::vector<Range>& ranges);
 
   ArenaSet& arenas_;
   Backing& backing_;

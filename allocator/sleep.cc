@@ -179,27 +179,11 @@ void Sleep::AddSleeping(PageRun run, std::vector<Range>& ranges) {
   }
 }
 
-absl::StatusOr<Bytes> Sleep::LetGo(std::optional<Address> end) {
+absl::StatusOr<Bytes> Sleep::LetGo() {
   return Locked<absl::StatusOr<Bytes>>([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<Bytes> {
-    const std::vector<PageRun> all = std::exchange(state_.sleep_runs, {});
-    std::vector<PageRun> runs;
-    for (const PageRun& run : all) {
-      ForEachHandle(run, [&](const Handle& handle) {
-        const PageRun its = RunOf(handle, handle.place);
-        if (!end.has_value() || its.address() + its.size() <= *end) AddRun(runs, its);
-      });
-    }
     std::vector<PageRun> emptied;
-    absl::Status status = state_.backing->Empty(runs, emptied);
-    if (end.has_value()) {
-      for (const PageRun& run : all) {
-        ForEachPart(run, [&](int64_t first, int64_t past, bool live) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-          if (live) AddRun(state_.sleep_runs, {run.extent, first, past - first});
-        });
-      }
-    } else {
-      Settle();
-    }
+    absl::Status status = state_.backing->Empty(std::exchange(state_.sleep_runs, {}), emptied);
+    Settle();
     if (!status.ok()) return status;
     Bytes gone;
     for (const PageRun& run : emptied) gone += run.size();
@@ -245,11 +229,19 @@ absl::Status Sleep::WakeUp(Choice chosen) {
         if (lacks) continue;
         block->Apply(BlockStep::kWakeUp);
         block->has_more = block->tag != 0 || state_.other_streams.contains(block);
+        state_.pools.KeepAwake(*block);
       }
     });
     Settle();
     return absl::OkStatus();
   });
+}
+
+void Sleep::EnterGivenBack() {
+  static_cast<void>(Locked<absl::Status>([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    SettleDropped();
+    return absl::OkStatus();
+  }));
 }
 
 std::vector<Sleep::StayedPart> Sleep::Stayed(Choice chosen) const {

@@ -25,7 +25,7 @@ namespace frugal {
 //
 //   FallAsleep   chooses the blocks, and says which bytes will be lost
 //                (the caller copies them)
-//   LetGo        their memory goes
+//   LetGo        their memory goes; until then WakeUp undoes it, without a call of the driver
 //   TakeBack     there is memory below them again, and it says which bytes are lacking
 //                (the caller copies them back)
 //   WakeUp       they are as they were
@@ -62,10 +62,9 @@ class Sleep {
   // Chooses among those that are awake; of the others more may go. The host waits for all work of the device.
   // kUnavailable: a stream is being captured; nothing has changed then.
   absl::StatusOr<std::vector<Range>> FallAsleep(Choice chosen);
-  // Returns what went to the device; with `end`, of the handles below it alone: what was copied goes while the rest is
-  // being copied, and a call without one is the last. If the driver fails, the rest stays below the blocks, which are
-  // asleep as the others. After TakeBack it undoes that.
-  absl::StatusOr<Bytes> LetGo(std::optional<Address> end = std::nullopt);
+  // Returns what went to the device. If the driver fails, the rest stays below the blocks, which are asleep as the
+  // others. After TakeBack it undoes that.
+  absl::StatusOr<Bytes> LetGo();
   // All that the chosen ones lack, or on an error nothing. kResourceExhausted: there is not so much.
   absl::StatusOr<std::vector<Range>> TakeBack(Choice chosen);
   // Those of the chosen ones that lack nothing are awake. After FallAsleep it undoes that.
@@ -77,7 +76,9 @@ class Sleep {
   // All that are asleep.
   std::vector<AsleepBlock> Asleep() const;
 
-  // For the allocator: what was given back while asleep is free where it has memory, and a hole where it has none.
+  // What was given back while asleep is free where it has memory, and a hole where it has none; not while others copy.
+  void EnterGivenBack();
+  // For the allocator: the same.
   // REQUIRES: both locks, which the analysis does not know again from outside of the facet.
   void SettleDropped() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (state_.dropped_asleep && !state_.sleep_copies) Settle();

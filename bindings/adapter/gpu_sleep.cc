@@ -12,9 +12,6 @@
 namespace frugal {
 namespace {
 
-// Copied at once, before their memory goes: some hundredths of a second, after which others can begin.
-constexpr Bytes kPiece = MiB(512);
-
 constexpr char kCaptured[] =
     "memory cannot fall asleep while a CUDA graph may be captured, since that waits for all work of the GPU: call "
     "sleep() before or after the capture";
@@ -33,6 +30,12 @@ absl::Status WaitForGpu(c10::DeviceIndex device) {
   return absl::InternalError(absl::StrCat("GPU ", static_cast<int>(device), ": ", cudaGetErrorString(failed)));
 }
 
+// What host_copies() returned, which may have failed to wait for what it had begun: memory below that must not go.
+absl::Status Ended(GpuMemory& gpu, absl::Status status) {
+  if (!status.ok()) status.Update(WaitForGpu(gpu.ordinal()));
+  return status;
+}
+
 // A block that is given back while asleep needs no copy, nor does one that is awake.
 void KeepCopiesOfAsleep(GpuMemory& gpu) {
   std::vector<AddressRange> asleep;
@@ -47,21 +50,33 @@ void KeepCopiesOfAsleep(GpuMemory& gpu) {
 // --- FallingAsleep
 
 absl::Status FallingAsleep::Begin() {
+  FindHeld();
   std::vector<AddressRange> ranges;
   absl::Status status = Choose(ranges);
   if (!status.ok()) return status;
   Divide(ranges);
   KeepCopiesOfAsleep(gpu_);
   status = gpu_.host_copies().Reserve(copied_, request_.host);
-  // Nothing has gone yet, so that nothing is needed to undo it.
-  if (!status.ok()) static_cast<void>(Undo());
+  if (!status.ok()) status.Update(Undo());
   return status;
+}
+
+void FallingAsleep::FindHeld() {
+  if (!request_.held.has_value()) return;
+  for (const Address address : *request_.held) {
+    const std::optional<BlockView> block = gpu_.allocator().inspect().FindBlock(address);
+    if (block.has_value()) held_.insert(block->address);
+  }
+}
+
+bool FallingAsleep::IsHeld(Address block, Tags::Id tag) const {
+  return request_.held.has_value() ? held_.contains(block) : tag != Tags::kNone;
 }
 
 absl::Status FallingAsleep::Choose(std::vector<AddressRange>& ranges) {
   absl::Status status = absl::UnavailableError(kCaptured);
   const auto choose = [this](Address block, Tags::Id tag) {
-    return request_.tags.Means(tag) && (chosen_.insert(block), true);
+    return request_.tags.Means(tag) && IsHeld(block, tag) && (chosen_.insert(block), true);
   };
   routing_.WithoutCapture(gpu_.ordinal(), [&] {
     // The policy waits for the streams that it knows.
@@ -79,7 +94,7 @@ void FallingAsleep::Divide(const std::vector<AddressRange>& ranges) {
   for (const Sleep::AsleepBlock& sleeper : gpu_.allocator().sleep().Asleep()) {
     asleep.emplace(sleeper.block.address, sleeper.block);
   }
-  for (AddressRange range : ranges) {
+  for (const AddressRange& range : ranges) {
     const auto after = asleep.upper_bound(range.address);
     if (after == asleep.begin()) continue;
     const BlockView& block = std::prev(after)->second;
@@ -88,78 +103,62 @@ void FallingAsleep::Divide(const std::vector<AddressRange>& ranges) {
     SleptBytes& bytes = by_tag_[block.tag];
     bytes.slept += range.size;
     (request_.Drops(block.tag) ? bytes.dropped : bytes.copied) += range.size;
-    if (request_.Drops(block.tag)) continue;
-    for (; range.size > kPiece; range = {range.address + kPiece, range.size - kPiece}) {
-      copied_.push_back({range.address, kPiece});
-    }
-    copied_.push_back(range);
+    if (!request_.Drops(block.tag)) copied_.push_back(range);
   }
-  std::sort(copied_.begin(), copied_.end(),
-            [](const AddressRange& a, const AddressRange& b) { return a.address < b.address; });
 }
 
-absl::Status FallingAsleep::Copy() {
-  absl::Status status = request_.poison ? FillDropped() : absl::OkStatus();
-  absl::Span<const AddressRange> left = copied_;
-  while (status.ok() && !left.empty()) {
-    size_t count = 1;
-    for (Bytes size = left[0].size; count < left.size() && size + left[count].size <= kPiece; ++count) {
-      size += left[count].size;
-    }
-    status = gpu_.host_copies().CopyOut(left.first(count));
-    if (!status.ok()) break;
-    const AddressRange& last = left[count - 1];
-    left.remove_prefix(count);
-    if (!left.empty()) status = LetGo(last.address + last.size);
-  }
-  if (!status.ok()) return status;
+absl::Status FallingAsleep::Copy() { return Ended(gpu_, gpu_.host_copies().CopyOut(copied_)); }
+
+absl::Status FallingAsleep::Undo() {
+  absl::Status status =
+      gpu_.allocator().sleep().WakeUp([this](Address block, Tags::Id /*tag*/) { return chosen_.contains(block); });
+  if (status.ok()) KeepCopiesOfAsleep(gpu_);
+  return status;
+}
+
+absl::Status FallingAsleep::Commit() {
   for (const Sleep::AsleepBlock& sleeper : gpu_.allocator().sleep().Asleep()) {
     if (request_.tags.Means(sleeper.block.tag) && request_.Drops(sleeper.block.tag)) {
       gpu_.host_copies().Drop({{sleeper.block.address, sleeper.block.size}});
     }
   }
-  return LetGo(std::nullopt);
-}
-
-absl::Status FallingAsleep::LetGo(std::optional<Address> end) {
-  const absl::StatusOr<Bytes> gone = gpu_.allocator().sleep().LetGo(end);
+  const absl::StatusOr<Bytes> gone = gpu_.allocator().sleep().LetGo();
   if (gone.ok()) {
-    given_back_ += *gone;
-    return absl::OkStatus();
+    given_back_ = *gone;
+  } else if (absl::IsDataLoss(gone.status())) {
+    return gone.status();
+  } else {
+    Warn("still holds memory below what sleeps, since the driver did not take it back", gone.status());
   }
-  if (absl::IsDataLoss(gone.status())) return gone.status();
-  TORCH_WARN("frugal_alloc still holds memory of GPU ", static_cast<int>(gpu_.ordinal()),
-             " below what sleeps, since the driver did not take it back: ", gone.status().message());
+  if (request_.poison) FillDropped();
   return absl::OkStatus();
 }
 
-absl::Status FallingAsleep::FillDropped() {
-  std::vector<AddressRange> dropped;
-  // What stays, too: another day it may not.
+void FallingAsleep::FillDropped() {
+  std::vector<AddressRange> left;
+  // What has gone is filled as it wakes. The rest, too: another day it may go.
   const auto drops = [this](Address block, Tags::Id tag) { return chosen_.contains(block) && request_.Drops(tag); };
   for (const Sleep::StayedPart& part : gpu_.allocator().sleep().Stayed(drops)) {
-    if (part.why == Sleep::Why::kBesideAwake) dropped.push_back({part.block.address, part.block.size});
+    if (part.why != Sleep::Why::kBesideAwake || part.block.asleep) continue;
+    left.push_back({part.block.address, part.block.size});
   }
   for (const Sleep::AsleepBlock& sleeper : gpu_.allocator().sleep().Asleep()) {
-    if (drops(sleeper.block.address, sleeper.block.tag)) dropped.push_back({sleeper.block.address, sleeper.block.size});
+    if (!drops(sleeper.block.address, sleeper.block.tag)) continue;
+    Address from = sleeper.block.address;
+    for (const AddressRange& lacking : sleeper.lacking) {
+      if (from < lacking.address) left.push_back({from, lacking.address - from});
+      from = lacking.address + lacking.size;
+    }
+    const Address end = sleeper.block.address + sleeper.block.size;
+    if (from < end) left.push_back({from, end - from});
   }
-  return gpu_.host_copies().Fill(dropped);
+  const absl::Status status = Ended(gpu_, gpu_.host_copies().Fill(left));
+  if (!status.ok()) Warn("could not fill with NaN what is dropped and stays awake", status);
 }
 
-absl::Status FallingAsleep::Undo() {
-  const auto chosen = [this](Address block, Tags::Id /*tag*/) { return chosen_.contains(block); };
-  Sleep sleep = gpu_.allocator().sleep();
-  const absl::StatusOr<std::vector<AddressRange>> lacking = sleep.TakeBack(chosen);
-  if (!lacking.ok()) return lacking.status();
-  absl::Status status = gpu_.host_copies().CopyIn(*lacking).status();
-  if (!status.ok()) {
-    // It sleeps on, and its copies are kept.
-    status.Update(sleep.LetGo().status());
-    return status;
-  }
-  status = sleep.WakeUp(chosen);
-  if (status.ok()) KeepCopiesOfAsleep(gpu_);
-  return status;
+void FallingAsleep::Warn(absl::string_view what, const absl::Status& failure) {
+  warnings_.push_back(
+      absl::StrCat("frugal_alloc, GPU ", static_cast<int>(gpu_.ordinal()), ": ", what, ": ", failure.message()));
 }
 
 SleptGpu FallingAsleep::Result() const {
@@ -168,9 +167,16 @@ SleptGpu FallingAsleep::Result() const {
   result.by_tag = by_tag_;
   result.given_back = given_back_;
   result.host = gpu_.host_copies().host();
-  const auto means = [this](Address /*block*/, Tags::Id tag) { return request_.tags.Means(tag); };
+  const auto means = [this](Address block, Tags::Id tag) { return request_.tags.Means(tag) && IsHeld(block, tag); };
   for (const Sleep::StayedPart& part : gpu_.allocator().sleep().Stayed(means)) {
     result.stayed[{part.block.tag, part.block.site, part.why}] += part.size;
+  }
+  for (const SegmentView& segment : gpu_.allocator().inspect().Snapshot()) {
+    for (const BlockView& block : segment.blocks) {
+      if (block.state != BlockView::State::kAllocated || block.asleep) continue;
+      if (!request_.tags.Means(block.tag) || IsHeld(block.address, block.tag)) continue;
+      result.stayed[{block.tag, block.site, std::nullopt}] += block.size;
+    }
   }
   if (!request_.tags.only.has_value()) {
     result.native = Bytes(gpu_.native_share().Stats().allocated_bytes[0].current);
@@ -204,11 +210,11 @@ absl::Status Waking::Begin() {
 }
 
 absl::Status Waking::Copy(bool poison) {
-  absl::Status status = poison ? gpu_.host_copies().Fill(ranges_) : absl::OkStatus();
+  absl::Status status = poison ? Ended(gpu_, gpu_.host_copies().Fill(ranges_)) : absl::OkStatus();
   if (!status.ok()) return status;
   const absl::StatusOr<Bytes> copied = gpu_.host_copies().CopyIn(ranges_);
   if (copied.ok()) copied_ = *copied;
-  return copied.status();
+  return Ended(gpu_, copied.status());
 }
 
 absl::Status Waking::Undo() { return gpu_.allocator().sleep().LetGo().status(); }

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "allocator/births/allocation_site.h"
 #include "allocator/port/address_range.h"
@@ -35,6 +37,9 @@ struct TagChoice {
 
 struct SleepRequest {
   TagChoice tags;
+  // Where memory of tensors lies that the program is known to hold: of what is meant, the blocks there sleep. nullopt:
+  // nobody can tell, and those with a tag do.
+  std::optional<std::vector<Address>> held;
   std::vector<Tags::Id> drop;  // is not copied
   HostCopies::Kind host = HostCopies::Kind::kPinned;
   bool poison = false;  // what is dropped becomes NaN
@@ -53,7 +58,7 @@ struct SleptGpu {
   struct Stayed {
     Tags::Id tag;
     SiteId site;
-    Sleep::Why why;
+    std::optional<Sleep::Why> why;  // nullopt: the program is not known to hold it
     auto operator<=>(const Stayed&) const = default;
   };
 
@@ -71,7 +76,8 @@ struct WokenGpu {
   Bytes copied;
 };
 
-// One GPU falls asleep, step by step, so that several do together or not at all. Not thread-safe.
+// One GPU falls asleep, step by step, so that several do together or not at all: all Begin, all Copy, and nothing is
+// lost that could be wanted again until all have. Not thread-safe.
 class FallingAsleep {
  public:
   // All must outlive the object.
@@ -80,26 +86,34 @@ class FallingAsleep {
 
   // Chooses, and takes the host memory for all copies. On an error all is as it was.
   absl::Status Begin();
-  // Copies, and gives memory back piece by piece. On an error Undo() is to follow.
+  // On an error Undo() is to follow.
   absl::Status Copy();
-  // After Begin: what it chose is awake again. An error says what is not.
+  // After Begin: what it chose is awake again.
   absl::Status Undo();
-  // After Copy.
+  // After Copy: contents that are dropped are lost, and memory goes. All sleeps also where the driver fails, with which
+  // warnings() are.
+  absl::Status Commit();
+  // After Commit.
   SleptGpu Result() const;
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
+  void FindHeld();
+  bool IsHeld(Address block, Tags::Id tag) const;
   absl::Status Choose(std::vector<AddressRange>& ranges);
   void Divide(const std::vector<AddressRange>& ranges);
-  absl::Status LetGo(std::optional<Address> end);
-  absl::Status FillDropped();
+  void FillDropped();
+  void Warn(absl::string_view what, const absl::Status& failure);
 
   GpuMemory& gpu_;
   const Routing& routing_;
   const SleepRequest& request_;
+  absl::flat_hash_set<Address> held_;  // blocks, if the request says which
   absl::flat_hash_set<Address> chosen_;
   std::map<Tags::Id, SleptBytes> by_tag_;
-  std::vector<AddressRange> copied_;  // in the order of addresses, none larger than what goes at once
+  std::vector<AddressRange> copied_;
   Bytes given_back_;
+  std::vector<std::string> warnings_;
 };
 
 // One GPU wakes, in the same way.

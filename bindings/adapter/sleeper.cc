@@ -34,6 +34,7 @@ absl::StatusOr<std::vector<SleptGpu>> Sleeper::FallAsleep(const SleepRequest& re
   const History::Operation operation(history_, native_, RecordContext::ALL);
   absl::Status status;
   std::vector<SleptGpu> results;
+  std::vector<std::string> warnings;
   {
     const absl::MutexLock one_at_a_time(&mutex_);
     std::deque<FallingAsleep> begun;
@@ -46,17 +47,21 @@ absl::StatusOr<std::vector<SleptGpu>> Sleeper::FallAsleep(const SleepRequest& re
     for (FallingAsleep& falling : begun) {
       if (status.ok()) status = ToStatus([&] { return falling.Copy(); });
     }
+    const bool commits = status.ok();
     for (FallingAsleep& falling : begun) {
-      if (status.ok()) {
+      if (commits) {
+        status.Update(ToStatus([&] { return falling.Commit(); }));
         results.push_back(falling.Result());
+        warnings.insert(warnings.end(), falling.warnings().begin(), falling.warnings().end());
       } else {
         status = Both(status, ToStatus([&] { return falling.Undo(); }));
       }
     }
     may_sleep_.store(true);
-    poison_ |= status.ok() && request.poison;
+    poison_ |= commits && request.poison;
   }
   history_.WarnOfFailures();
+  for (const std::string& warning : warnings) TORCH_WARN(warning);
   if (!status.ok()) return status;
   return results;
 }

@@ -365,6 +365,7 @@ caching::SnapshotInfo TorchAllocator::Snapshot(MempoolId_t pool, bool include_tr
   if (!is_registered && (!remaps_.load() || !NcclRegistersEverySegment())) {
     const OnlyPool only = pool == kDefaultPool ? std::nullopt : OnlyPool(ToPoolId(pool));
     gpus_.ForEach([&](GpuMemory& gpu) {
+      gpu.allocator().sleep().EnterGivenBack();
       AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().inspect().Snapshot(only));
     });
   }

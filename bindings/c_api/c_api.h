@@ -38,6 +38,10 @@ int64_t frugal_trim(void);
    nothing has used since the last call back to the driver, without waiting for a stream; returns the bytes, or -1. */
 int64_t frugal_release_idle(void);
 
+/* As frugal_sleep(), of a program of which is known what it holds: of what is meant, the blocks of these storages
+   (c10::StorageImpl) sleep, and the rest stays awake. */
+const char* frugal_sleep_held(const char* tags, const char* keep, const char* drop, const char* host, int poison,
+                              const void* const* storages, int64_t count);
 /* Whoever asks a storage (a c10::StorageImpl) for its data gets an error with this message, until its memory wakes. 1;
    0: it does not sleep. */
 int frugal_mark_asleep(void* storage, const char* message);
@@ -92,16 +96,16 @@ int frugal_make_shareable(void* storage);
 int frugal_read_python(const char* file, const char* function, int line);
 /* The interpreter is about to end. */
 void frugal_forget_python(void);
-/* Which code is the user's own, by the beginnings of file names: one a line, after 'u' for the user's, 'f' for the
-   user's unless it lies in a folder further down, or 'n' for others'. The longest that fits counts; where none does, it
-   is the user's. For lines of Python that are met from now on. */
-void frugal_set_code_owners(const char* beginnings);
 /* Tags that tasks of Python's enter, see bindings/tracking/python_context.h: the number of a tag (0: we were never
    enabled; -1); 1 if the calling thread's `context` is one in which `variable` was found to be `entered`, with this
    tag, 0 if tags have to be threads' (frugal_tag()); and that so many more contexts have one. */
 int frugal_tag_number(const char* name);
 int frugal_find_context(const void* variable, int64_t hash, const void* context, const void* entered, int tag);
 int frugal_follow_contexts(int change);
+/* Which code is the user's own, by the beginnings of file names: one a line, after 'u' for the user's, 'f' for the
+   user's unless it lies in a folder further down, or 'n' for others'. The longest that fits counts; where none does, it
+   is the user's. For lines of Python that are met from now on. */
+void frugal_set_code_owners(const char* beginnings);
 
 const char* frugal_phase_name(int phase);
 

@@ -240,6 +240,7 @@ const char* frugal_segments(void) {
     const auto segment_of = [&gpu](const frugal::SegmentView& segment) {
       return frugal::ToJson(gpu.ordinal(), segment);
     };
+    gpu.allocator().sleep().EnterGivenBack();
     return frugal::JsonElements(gpu.allocator().inspect().Snapshot(), segment_of);
   });
 }

@@ -51,13 +51,15 @@ absl::StatusOr<SleepRequest> MakeRequest(const Tags& tags, const char* only, con
     return absl::InvalidArgumentError(absl::StrCat("host is '", host, "', but can be 'pinned' or 'pageable'"));
   }
   return SleepRequest{{*only_tags, *kept},
+                      std::nullopt,
                       *dropped,
                       host == "pinned" ? HostCopies::Kind::kPinned : HostCopies::Kind::kPageable,
                       poison};
 }
 
-const char* NameOf(Sleep::Why why) {
-  switch (why) {
+const char* NameOf(std::optional<Sleep::Why> why) {
+  if (!why.has_value()) return "no Python object holds it";
+  switch (*why) {
     case Sleep::Why::kKeptInPlace:
       return "kept in place";
     case Sleep::Why::kBesideAwake:
@@ -191,8 +193,6 @@ int frugal_tag(const char* name) {
   }));
 }
 
-int frugal_untag(void) {
-  return static_cast<int>(frugal::WithAllocator([](frugal::TorchAllocator& allocator) {
 int frugal_tag_number(const char* name) {
   return static_cast<int>(frugal::WithAllocator([name](frugal::TorchAllocator& allocator) -> int64_t {
     const absl::StatusOr<frugal::Tags::Id> tag = allocator.tags().Of(name);
@@ -211,6 +211,8 @@ int frugal_follow_contexts(int change) {
   }));
 }
 
+int frugal_untag(void) {
+  return static_cast<int>(frugal::WithAllocator([](frugal::TorchAllocator& allocator) {
     allocator.tags().Leave();
     return 0;
   }));
@@ -229,11 +231,18 @@ int frugal_retag(const void* storage, const char* name) {
 }
 
 const char* frugal_sleep(const char* tags, const char* keep, const char* drop, const char* host, int poison) {
+  return frugal_sleep_held(tags, keep, drop, host, poison, nullptr, -1);
+}
+
+const char* frugal_sleep_held(const char* tags, const char* keep, const char* drop, const char* host, int poison,
+                              const void* const* storages, int64_t count) {
   return frugal::LendOrFail([&](frugal::TorchAllocator& allocator) -> absl::StatusOr<std::string> {
     const frugal::Tags& all = allocator.tags();
-    const absl::StatusOr<frugal::SleepRequest> request =
+    absl::StatusOr<frugal::SleepRequest> request =
         frugal::MakeRequest(all, tags, keep, drop, host == nullptr ? "pinned" : host, poison != 0);
     if (!request.ok()) return request.status();
+    if (count >= 0) request->held.emplace();
+    for (int64_t i = 0; i < count; ++i) request->held->emplace_back(frugal::DataPtrOf(storages[i]).get());
     const absl::StatusOr<std::vector<frugal::SleptGpu>> slept = allocator.sleeper().FallAsleep(*request);
     if (!slept.ok()) return slept.status();
     return frugal::OfGpus(

@@ -218,9 +218,9 @@ def tag(name: str) -> Tag:
 
     A context manager and a decorator: ``with frugal_alloc.tag("weights"):``, ``@frugal_alloc.tag("kv_cache")``. Tags
     may be nested: the innermost counts. A task of asyncio's has its own, also across ``await``; what it starts, other
-    tasks or ``asyncio.to_thread``, has it until the block is left. What autograd's own threads allocate in a backward pass that begins within it
-    has the tag, too. Memory keeps its tag until it is freed, or :func:`retag` gives it another. Does nothing where
-    frugal_alloc was never enabled.
+    tasks or ``asyncio.to_thread``, has it until the block is left. What autograd's own threads allocate in a backward
+    pass that begins within it has the tag, too. Memory keeps its tag until it is freed, or :func:`retag` gives it
+    another. Does nothing where frugal_alloc was never enabled.
 
     Raises:
         FrugalAllocError: the name is not a text of one line, or empty; or there are 255 other tags. As the block is
@@ -265,12 +265,13 @@ def sleep(
     Tensors may be freed and new ones made as ever meanwhile. What is asleep already stays so: a second call adds to the
     first. Tensors in reference cycles that nothing uses sleep, too; ``gc.collect()`` before saves copying them.
 
-    Memory of CUDA graphs, of PyTorch's own allocator and under :func:`keep_in_place` stays awake, and so does what
-    shares a page of 2 MiB with memory that stays awake. The result says how much, why, and of which line.
+    What sleeps is what Python objects hold: tensors, their gradients, and what autograd's graphs behind them have
+    saved. Memory that C++ alone has stays awake, as DDP's buckets and libraries' workspaces, and so does memory of CUDA
+    graphs, of PyTorch's own allocator and under :func:`keep_in_place`, and what shares a page of 2 MiB with memory that
+    stays awake. The result says how much, why, and of which line. The workspaces that PyTorch keeps for cuBLAS are let
+    go of before, unless there are CUDA graphs.
 
-    A tensor that sleeps cannot be used. PyTorch raises RuntimeError in any operation on one that a Python object stands
-    for. Where none does, as inside a graph of autograd's, or where ``gc.freeze()`` was called, a kernel fails with an
-    illegal memory access.
+    A tensor that sleeps cannot be used: PyTorch raises RuntimeError in any operation on it.
 
     Waits until the GPU has done all its work, holds no lock of Python's while it copies, and does all or nothing: on an
     error everything is awake as before. Any thread may call it. Ctrl-C is raised once it has come to its end.

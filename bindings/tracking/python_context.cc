@@ -82,8 +82,7 @@ uint8_t TagOf(const void* entered) {
 }  // namespace
 
 bool FindPythonContext(const void* object, int64_t hash, const void* context, EnteredTag entered) {
-  const auto this_thread =
-      reinterpret_cast<void* (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
+  const auto this_thread = reinterpret_cast<void* (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
   const void* const thread = this_thread == nullptr ? nullptr : this_thread();
   if (thread == nullptr) return false;
   const auto folded = static_cast<uint32_t>(hash) ^ static_cast<uint32_t>(static_cast<uint64_t>(hash) >> 32);

@@ -19,8 +19,8 @@ struct EnteredTag {
   uint8_t tag;
 };
 
-// The calling thread runs in the context `context`, where `variable`, of this hash, has the value `entered`. False: that
-// is not what is found there, so nothing is read in this Python.
+// The calling thread runs in the context `context`, where `variable`, of this hash, has the value `entered`. False:
+// that is not what is found there, so nothing is read in this Python.
 bool FindPythonContext(const void* variable, int64_t hash, const void* context, EnteredTag entered);
 // The interpreter is about to end: there are no contexts any more.
 void ForgetPythonContext();

@@ -1,6 +1,6 @@
-// Where CPython keeps what a traceback shows, by version, and the variables of a context. These structures are internal,
-// but do not change within a minor version once it is released.
-// Source: Include/cpython/{pystate.h,code.h,unicodeobject.h,frameobject.h}, Include/internal/{pycore_frame.h,
+// Where CPython keeps what a traceback shows, by version, and the variables of a context. These structures are
+// internal, but do not change within a minor version once it is released. Source:
+// Include/cpython/{pystate.h,code.h,unicodeobject.h,frameobject.h}, Include/internal/{pycore_frame.h,
 // pycore_interpframe_structs.h,pycore_context.h,pycore_hamt.h}.
 
 #ifndef FRUGAL_BINDINGS_TRACKING_PYTHON_LAYOUT_H_

@@ -25,7 +25,7 @@ class Sleeping : public AllocatorTest {
     allocator_->inspect().CheckInvariants();
     return *std::move(ranges);
   }
-  Bytes LetGo(std::optional<Address> end = std::nullopt) { return Returned(sleep().LetGo(end)); }
+  Bytes LetGo() { return Returned(sleep().LetGo()); }
   Ranges PutToSleep(Sleep::Choice chosen = All) {
     Ranges ranges = FallAsleep(chosen);
     LetGo();
@@ -70,18 +70,41 @@ TEST_F(Sleeping, MemoryGoesAndComesBackBelowTheSameAddresses) {
   EXPECT_EQ(Allocate(MiB(24)), block);
 }
 
-TEST_F(Sleeping, WhatWasCopiedGoesWhileTheRestIsCopied) {
-  const Address first = Allocate(MiB(24));
-  const Address second = Allocate(MiB(23));
-  const Address third = Allocate(MiB(9));
-  ASSERT_EQ(third, second + MiB(23));
+TEST_F(Sleeping, UntilItsMemoryGoesASleepIsUndoneWithoutTheDriver) {
+  const Address block = Allocate(MiB(24));
   FallAsleep();
-  EXPECT_EQ(LetGo(second), MiB(24));
-  EXPECT_EQ(device_.used(), MiB(32));
+  device_.ResetCounters();
+  ASSERT_TRUE(sleep().WakeUp(All).ok());
+  EXPECT_EQ(calls(CallKind::kMap) + calls(CallKind::kUnmap) + calls(CallKind::kSync), 0u);
+  EXPECT_TRUE(sleep().Asleep().empty());
+  Free(block);
+  EXPECT_EQ(Trim(), MiB(24));
+}
+
+TEST_F(Sleeping, WhatIsGivenBackAsleepIsInNoSnapshot) {
+  const Address first = Allocate(MiB(24));
+  const Address second = Allocate(MiB(8));
+  PutToSleep();
   Free(first);
-  EXPECT_EQ(LetGo(third), MiB(22)) << "a page is not copied to its end yet";
-  EXPECT_EQ(LetGo(), MiB(10));
-  EXPECT_EQ(Wake(), (Ranges{{second, MiB(23)}, {third, MiB(9)}}));
+  sleep().EnterGivenBack();
+  Bytes shown;
+  for (const SegmentView& segment : allocator_->inspect().Snapshot()) shown += segment.size;
+  EXPECT_EQ(shown, MiB(8)) << "the one that sleeps";
+  Wake();
+  Free(second);
+}
+
+TEST_F(Sleeping, WhatSleepsAsItsPoolIsKeptIsKeptWhenItWakes) {
+  constexpr PoolId kPool{0, 1};
+  const absl::StatusOr<Allocation> block = allocator_->AllocateInPool(kPool, MiB(8), kMain, nullptr);
+  ASSERT_TRUE(block.ok());
+  PutToSleep();
+  EXPECT_TRUE(allocator_->KeepPool(kPool).ok());
+  Wake();
+  Free(block->address);
+  EXPECT_EQ(Trim(), Bytes(0)) << "a graph may read it";
+  EXPECT_TRUE(allocator_->ReleasePool(kPool).ok());
+  EXPECT_EQ(Trim(), MiB(8));
 }
 
 TEST_F(Sleeping, OthersHaveTheMemoryMeanwhile) {

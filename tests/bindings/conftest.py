@@ -38,10 +38,11 @@ ON_REAL_GPU = os.environ.get("FRUGAL_TEST_GPU") in ("real", "shared")
 GPUS = {"test_distributed.py": 2, "test_foreign_streams.py": 2, "test_peers.py": 2, "test_sleep.py": 2}
 # What sees PyTorch's operators for these two is a frame of Python, and some tests look at frames.
 FRAMES_ALONE = {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"}
-WITH_VALUES = {"FRUGAL_SIM_VALUES": "cpu"}
+WITH_VALUES = {"FRUGAL_SIM_VALUES": "cpu", "FRUGAL_SIM_WORKSPACES": "modelled"}
 ENVIRONMENT = {
     "test_segments.py": {"FRUGAL_SIM_VMM": "0"},
     "test_sleep.py": WITH_VALUES,
+    "test_sleep_owners.py": WITH_VALUES,
     "test_sleep_programs.py": WITH_VALUES,
     "test_sleep_tags.py": WITH_VALUES,
     "test_sleep_training.py": WITH_VALUES,

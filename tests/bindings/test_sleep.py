@@ -8,7 +8,7 @@ import threading
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import KIB, MIB
+from binding_helpers import KIB, MIB, Simulation, simulated_gpu
 from sleep_helpers import is_whole, name, nothing_sleeps_afterwards, numbers, sleeps, tagged
 
 __all__ = ["name", "nothing_sleeps_afterwards"]  # fixtures
@@ -202,6 +202,34 @@ def test_no_gpu_wakes_where_one_has_not_the_memory(name):
     torch.cuda.empty_cache()
     frugal_alloc.wake()
     assert all(map(is_whole, tensors))
+
+
+# --- What fails
+
+
+@simulated_gpu
+@two_gpus
+@pytest.mark.parametrize("check", [None, "poison"])
+def test_what_was_to_be_dropped_is_whole_on_all_gpus_where_a_call_fails(name, check):
+    tags = [f"dropped {name}", f"copied {name}"]
+    with frugal_alloc.tag(tags[0]):
+        dropped = [numbers(8 * MIB, f"cuda:{gpu}") for gpu in range(2)]
+    with frugal_alloc.tag(tags[1]):
+        copied = [numbers(8 * MIB, f"cuda:{gpu}") for gpu in range(2)]
+    simulation, failed = Simulation(), 0
+    for call in range(1, 12):
+        # Twice, since one failure is made up for.
+        with simulation.faults(f"driver.sync@{call}=unknown,driver.sync@{call + 1}=unknown"):
+            try:
+                frugal_alloc.sleep(tags, drop=tags[0], check=check)
+            except frugal_alloc.FrugalAllocError:
+                failed += 1
+                assert frugal_alloc.asleep() == {} and all(map(is_whole, dropped)), call
+        frugal_alloc.wake()
+        assert all(map(is_whole, copied)), call
+        for tensor in dropped:
+            tensor.copy_(numbers(8 * MIB, str(tensor.device)))
+    assert failed > 1
 
 
 # --- What is refused

@@ -14,12 +14,17 @@ HERE = Path(__file__).parent
 # Of each kind of call and each error; more with FRUGAL_FAULTS_CALLS.
 CALLS = os.environ.get("FRUGAL_FAULTS_CALLS", "3")
 SEED = os.environ.get("FRUGAL_TEST_SEED", "1")
+# Of sleep at random; more with FRUGAL_SLEEP_ROUNDS.
+ROUNDS = os.environ.get("FRUGAL_SLEEP_ROUNDS") or ("1000" if os.environ.get("FRUGAL_TEST_ALL") == "1" else "12")
 
 
 def run(program: str, folder: Path, *arguments: str, values: str = "none") -> dict:
     command = [sys.executable, str(HERE / program), CALLS, SEED, *arguments]
-    environment = simulated_gpu.environment(1 << 30, values=values)
-    done = fork_server.run(command, env=environment, cwd=folder, timeout=900)
+    return results(command, simulated_gpu.environment(1 << 30, values=values), folder)
+
+
+def results(command: list[str], environment: dict[str, str], folder: Path) -> dict:
+    done = fork_server.run(command, env=environment, cwd=folder, timeout=1800)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.split("RESULTS")[1])
 
@@ -69,3 +74,16 @@ def test_all_memory_sleeps_or_none_and_nothing_is_lost_whichever_call_fails(tmp_
     print(f"COUNTS of sleeping, seed {SEED}: {figures['faults']} faults in {figures['tries']} tries")
     assert figures["wrong"] == {}
     assert figures["faults"] >= 0.9 * figures["tries"] > 0
+
+
+def test_rounds_of_sleep_at_random_hurt_nobody_who_is_awake(tmp_path: Path) -> None:
+    environment = simulated_gpu.environment(1 << 30, gpus=2, values="cpu")
+    environment |= {"FRUGAL_SIM_ORDER": "1", "FRUGAL_SIM_WORKSPACES": "modelled"}
+    # Whose violations end the program with a status of its own.
+    figures = results([sys.executable, str(HERE / "random_sleep.py"), ROUNDS, SEED], environment, tmp_path)
+    print(
+        f"COUNTS of {ROUNDS} rounds of sleep, seed {SEED}: {figures['faults']} faults, {figures['failures']} calls "
+        f"failed; libraries were given {figures['workspaces']} workspaces"
+    )
+    assert figures["wrong"] == {}
+    assert figures["failures"] > 0 and figures["workspaces"] > 0

@@ -26,6 +26,7 @@ DELIBERATE = {
     "allocator/device_allocator.cc": {
         "WithLock(&DeviceAllocator::FreeLocked,": "fails for a block that is not in use alone, and this one is"
     },
+    "allocator/sleep.cc": {"static_cast<void>(Locked<absl::Status>(": "the status is kept in health"},
     "allocator/kept_pools.cc": {"KeepInPlace(start, size, false)": "only where somebody let go of more than it kept"},
     "allocator/blocks/fence.cc": {"HasPassed().value_or(false)": "the failure of the wait before it is returned"},
     "allocator/miss_ladder.cc": {
@@ -57,9 +58,6 @@ DELIBERATE = {
     "bindings/publishing/publisher.h": {"StopWithin(absl::InfiniteDuration())": "no status"},
     "bindings/threads/idle_releaser.cc": {"guarded->StopWithin(": "no status, and exit goes on either way"},
     "bindings/threads/idle_releaser.h": {"StopWithin(absl::InfiniteDuration())": "no status"},
-    "bindings/adapter/gpu_sleep.cc": {
-        "static_cast<void>(Undo())": "the failure before is returned, and nothing had gone yet that could be lacking",
-    },
     "bindings/c_api/sleep_api.cc": {"static_cast<void>(Guarded(": "null is returned, and the last error says why"},
     "bindings/adapter/pool_streams.cc": {"cudaGetLastError()": "the failure of the call before, which is answered"},
     "bindings/adapter/peer_access.cc": {

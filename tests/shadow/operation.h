@@ -110,7 +110,7 @@ inline constexpr std::array<std::string_view, 26> kPatterns = {
     "tag B A",
     "fall_asleep A",  // this and those below: of the blocks with this tag; 0: of all. See Sleep for their order, out of
                       // which they do nothing
-    "let_go A",       // of what is below the A-th page that is to go; 0: of all
+    "let_go",
     "take_back A",
     "wake_up A",
 };

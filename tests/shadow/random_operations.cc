@@ -164,12 +164,11 @@ Operation RandomOperations::SleepOrWake(absl::Span<const uint32_t> live) {
   const int64_t tag = choices_.OneIn(2) ? 0 : choices_.Draw(3);
   if (choices_.OneIn(4)) return {.kind = OperationKind::kTag, .block = DrawBlock(live), .amount = tag};
   // Mostly in their order; at times one is left out.
-  constexpr std::array kOrder = {OperationKind::kFallAsleep, OperationKind::kLetGo, OperationKind::kLetGo,
-                                 OperationKind::kTakeBack, OperationKind::kWakeUp};
+  constexpr std::array kOrder = {OperationKind::kFallAsleep, OperationKind::kLetGo, OperationKind::kTakeBack,
+                                 OperationKind::kWakeUp};
   latest_of_sleep_ += choices_.OneIn(8) ? 2 : 1;
   const OperationKind kind = kOrder[latest_of_sleep_ % kOrder.size()];
-  const bool is_last = choices_.OneIn(2);
-  return {.kind = kind, .amount = kind != OperationKind::kLetGo ? tag : is_last ? 0 : 1 + choices_.Draw(255)};
+  return kind == OperationKind::kLetGo ? Operation{.kind = kind} : Operation{.kind = kind, .amount = tag};
 }
 
 Operation RandomOperations::SetOption(size_t option) {

@@ -120,7 +120,7 @@ class ShadowRun final : public Reclaimer, public Observer {
   // See shadow_sleep.cc. What is asleep has no last use: it is not touched.
   void DoSleep(const Operation& operation);
   void FallAsleep(int64_t tag);
-  void LetGo(int64_t below);
+  void LetGo();
   void TakeBackMemory(int64_t tag);
   void WakeUp(int64_t tag);
   void CheckParts(const char* what, absl::Span<const Sleep::Range> said, const MemoryModel::Parts& expected);

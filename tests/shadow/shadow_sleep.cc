@@ -67,7 +67,7 @@ void ShadowRun::DoSleep(const Operation& operation) {
     case OperationKind::kFallAsleep:
       return FallAsleep(operation.amount);
     case OperationKind::kLetGo:
-      return LetGo(operation.amount);
+      return LetGo();
     case OperationKind::kTakeBack:
       return TakeBackMemory(operation.amount);
     case OperationKind::kWakeUp:
@@ -108,17 +108,12 @@ void ShadowRun::FallAsleep(int64_t tag) {
   CheckAsleep();
 }
 
-void ShadowRun::LetGo(int64_t below) {
+void ShadowRun::LetGo() {
   if (sleeps_ == Sleeps::kNot) return;
-  std::optional<Address> end;
-  if (below > 0 && !to_go_.empty()) end = to_go_[static_cast<size_t>(below) % to_go_.size()].start;
-  Parts now;
-  std::copy_if(to_go_.begin(), to_go_.end(), std::back_inserter(now),
-               [&](const Part& part) { return !end.has_value() || part.start + part.size <= *end; });
   const int64_t faults_before = faults();
   const Bytes before = memory_.held();
-  memory_.BeginLetGo(now);
-  const absl::StatusOr<Bytes> gone = allocator_->sleep().LetGo(end);
+  memory_.BeginLetGo(to_go_);
+  const absl::StatusOr<Bytes> gone = allocator_->sleep().LetGo();
   const Parts lost = memory_.EndLetGo();
   tally_.slept += std::ssize(lost);
   for (const Part& part : lost) {
@@ -130,10 +125,8 @@ void ShadowRun::LetGo(int64_t below) {
   const bool may_fail = faults() > faults_before || AnyCaptured();
   if (!gone.ok() && !may_fail) verdict_.Fail("LetGo returned " + gone.status().ToString());
   if (gone.ok() && !may_fail) verdict_.Expect("what LetGo returned", gone->count(), (before - memory_.held()).count());
-  if (!end.has_value()) {
-    if (!may_fail) verdict_.Expect("bytes that should have gone", SizeOf(to_go_).count(), 0);
-    EndCopying();
-  }
+  if (!may_fail) verdict_.Expect("bytes that should have gone", SizeOf(to_go_).count(), 0);
+  EndCopying();
   CheckAsleep();
 }
 

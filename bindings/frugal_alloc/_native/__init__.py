@@ -31,7 +31,7 @@ _FUNCTIONS: dict[tuple[Any, ...], str] = {
     (c_char_p,): "last_error settings stat_names site_usages gpus segments private_pools findings journal_texts asleep",
     (c_char_p, c_void_p): "asleep_block",
     (c_char_p, c_char_p): "setting unfollowed_settings settings_for_native shown_settings wake",
-    (c_char_p, c_char_p, c_char_p, c_char_p, c_char_p, c_int): "sleep",
+    (c_char_p, c_char_p, c_char_p, c_char_p, c_char_p, c_int, POINTER(c_void_p), c_int64): "sleep_held",
     (c_char_p, c_int): "broken_promise host_memory phase_name site",
     (c_int,): "built_torch_version running_torch_version disable is_enabled epoch_end collapse_epochs halve_epochs "
     "journal_start journal_observe_simulation take_look make_room untag",

@@ -59,10 +59,13 @@ class SleepFunctions(Functions):
         drop: Iterable[str],
         host: str,
         poison: bool,
+        storages: Sequence[int],
     ) -> list[dict[str, Any]]:
-        """Without `tags` all sleeps that may. Returns a row for each GPU."""
-        arguments = (_joined(tags), _joined(keep), _joined(drop), encode(host), poison)
-        return self._answer(self._library.frugal_sleep(*arguments))["gpus"]
+        """Without `tags` all that may of these storages (``UntypedStorage._cdata``) sleeps, which live until this has
+        returned. Returns a row for each GPU."""
+        held = (ctypes.c_void_p * len(storages))(*storages)
+        arguments = (_joined(tags), _joined(keep), _joined(drop), encode(host), poison, held, len(storages))
+        return self._answer(self._library.frugal_sleep_held(*arguments))["gpus"]
 
     def wake(self, tags: Iterable[str] | None) -> list[dict[str, Any]]:
         """Returns a row for each GPU."""

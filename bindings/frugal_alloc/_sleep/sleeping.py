@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from .. import _interruptions, _native
 from .._common.messages import format_bytes, format_columns
 from .._program import code_lines
+from .._tracking import live_objects, regions
 from . import storages, tags
 
 _HOSTS = ("pinned", "pageable")
@@ -105,11 +106,16 @@ def sleep(
             raise _native.FrugalAllocError(f"drop names {name!r}, which is not among tags; name it there, too")
     _check_choice("host", host, _HOSTS)
     _check_choice("check", check, _CHECKS)
+    objects = live_objects.all_of_them()
+    regions.clear_workspaces(objects)
+    # What is found is what sleeps, so that it is also what is marked.
+    awake = storages.awake(library, objects)
+    del objects
     try:
-        return Slept(library.sleep(chosen, kept, dropped, host, check == "poison"))
+        return Slept(library.sleep(chosen, kept, dropped, host, check == "poison", [one._cdata for one in awake]))
     finally:
         # An interruption that came meanwhile is raised once the library has returned.
-        _interruptions.to_its_end(storages.mark_asleep, library)
+        _interruptions.to_its_end(storages.mark_asleep, library, awake)
 
 
 def _check_choice(argument: str, given: Any, possible: tuple[str | None, ...]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import gc
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -75,24 +74,24 @@ def _tensors_in(what: Any) -> Iterator[Any]:
         seen.add(id(value))
 
 
-def mark_asleep(library: _native.Library) -> None:
-    """Lets PyTorch raise an error, which says what to do, in whatever uses one of those that sleep.
-
-    Looks at every object of Python's that its collector knows, a tenth of a second for a million, and at the
-    gradients behind them.
+def awake(library: _native.Library, objects: list[Any]) -> list[Any]:
+    """Those that the program holds, and that do not sleep: of tensors that are among the objects, of their gradients,
+    and of what graphs behind them have saved.
     """
-    import torch
-
-    objects = gc.get_objects()
-    kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, torch.Tensor)}
+    kinds = {kind for kind in set(map(type, objects)) if live_tensors.is_tensor_type(kind)}
     with live_tensors.without_torch_functions():
         tensors = [each for each in objects if type(each) in kinds]
-        del objects
         tensors += [gradient for tensor in tensors if (gradient := live_tensors.gradient_of(tensor)) is not None]
-        told = functools.cache(functools.partial(_told, library))
-        for storage in _each_once(tensors):
-            if (block := library.asleep_block(storage._cdata)) is not None:
-                library.mark_asleep(storage._cdata, told(block.tag, block.site))
+        tensors += live_tensors.saved_behind(tensors)
+        return [storage for storage in _each_once(tensors) if library.asleep_block(storage._cdata) is None]
+
+
+def mark_asleep(library: _native.Library, found: list[Any]) -> None:
+    """Lets PyTorch raise an error, which says what to do, in whatever uses one of these that sleeps by now."""
+    told = functools.cache(functools.partial(_told, library))
+    for storage in found:
+        if (block := library.asleep_block(storage._cdata)) is not None:
+            library.mark_asleep(storage._cdata, told(block.tag, block.site))
 
 
 def _told(library: _native.Library, tag: str, site: int) -> str:

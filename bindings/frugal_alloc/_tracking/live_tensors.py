@@ -58,10 +58,14 @@ def tensor_type() -> Any:
     return getattr(sys.modules.get("torch"), "Tensor", None)
 
 
+def is_tensor_type(kind: type) -> bool:
+    tensor = tensor_type()
+    return tensor is not None and issubclass(kind, tensor)
+
+
 def is_tensor(value: Any) -> bool:
     """By its real type: asking an object for its class may run code of the program's."""
-    kind = tensor_type()
-    return kind is not None and issubclass(type(value), kind)
+    return is_tensor_type(type(value))
 
 
 def is_parameter(tensor: Any) -> bool:
@@ -224,6 +228,12 @@ class Walk:
     def _is_over(self) -> bool:
         count = len(self.seen)
         return count >= MOST_NODES or (count % _NODES_A_QUESTION == 0 and time.thread_time() > self._until)
+
+
+def saved_behind(tensors: Iterable[Any]) -> list[Any]:
+    """The tensors that the graphs of some have saved; of long graphs, some of them."""
+    nodes = Walk(MOST_SECONDS).behind([graph_of(tensor) for tensor in tensors])
+    return [saved for node in nodes for saved in (*saved_tensors(node), *kept_by_context(node))]
 
 
 class Contents(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import _native
 from .._common.messages import format_bytes
-from . import users_lines
+from . import live_objects, users_lines
 
 MOST_LINES = 10
 
@@ -162,16 +162,19 @@ def _in_use() -> dict[int, int]:
     return {gpu: torch.cuda.memory_allocated(gpu) for gpu in range(torch.cuda.device_count())}
 
 
-def clear_workspaces() -> None:
+def clear_workspaces(objects: list[Any] | None = None) -> None:
     """Lets go of what cuBLAS keeps to work in: the first product on a stream takes it, whoever's that is.
 
-    Not while there are CUDA graphs, which may have been captured with one.
+    Not while there are CUDA graphs among the objects (None: all), which may have been captured with one.
     """
     import torch
 
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
-    has_graphs = any(issubclass(kind, torch.cuda.CUDAGraph) for kind in set(map(type, gc.get_objects())))
-    if clear is not None and not has_graphs and not torch.cuda.is_current_stream_capturing():
+    objects = live_objects.all_of_them() if objects is None else objects
+    has_graphs = any(issubclass(kind, torch.cuda.CUDAGraph) for kind in set(map(type, objects)))
+    if clear is None or has_graphs or not torch.cuda.is_initialized():
+        return
+    if not torch.cuda.is_current_stream_capturing():
         clear()
 
 

@@ -50,7 +50,7 @@ Status retag(const Tensor& tensor, const char* name) {
 using TagNames = std::vector<std::string>;
 
 struct SleepOptions {
-  TagNames tags = {};           // these alone; empty: all memory
+  TagNames tags = {};           // these alone; empty: all memory that has one
   TagNames keep = {};           // but not these
   TagNames drop = {};           // these are not copied: what they hold when they wake is undefined
   std::string host = "pinned";  // the host memory for the copies; or "pageable"
@@ -68,10 +68,11 @@ inline std::string ToText(const TagNames& names) {
 
 }  // namespace detail
 
-// Memory falls asleep: its contents are copied to the host's, and its physical memory goes back to the driver. Waits
-// for all work of the GPUs. If it fails, all is as before. Memory that shares a piece of 2 MiB with memory that is
-// awake stays, as does what was kept in place or shared, and that of CUDA graphs. `json`, if not null, gets what slept
-// and what stayed.
+// Memory that has a tag falls asleep: its contents are copied to the host's, and its physical memory goes back to the
+// driver. Waits for all work of the GPUs. If it fails, all is as before. Memory that shares a piece of 2 MiB with
+// memory that is awake stays, as does what was kept in place or shared, and that of CUDA graphs. `json`, if not null,
+// gets what slept and what stayed. The workspace that PyTorch keeps for cuBLAS has the tag of a stream's first product:
+// compute that outside of a Tag, or call at::cuda::clearCublasWorkspaces() before.
 inline Status sleep(const SleepOptions& options = {}, std::string* json = nullptr) {
   const std::string tags = detail::ToText(options.tags);
   const char* const slept =

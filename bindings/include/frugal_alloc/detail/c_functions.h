@@ -55,11 +55,11 @@ int frugal_cuda_malloc(int enter);
 int frugal_tag(const char* name);
 int frugal_untag(void);
 
-/* Memory falls asleep: it keeps its addresses, its contents are copied to the host's memory, and its physical memory
-   goes back to the driver. Lists are names separated by "\n". `tags`: these alone; null: all. `keep`: but not these.
-   `drop`: these are not copied, and have no contents when they wake; with `poison` 1 they are NaN then. `host`:
-   "pinned" or "pageable" (memory of the host). Waits for all work of the GPUs. Returns what it did as JSON, valid until
-   the next such call on the thread. Null: all is as before. */
+/* Memory that has a tag falls asleep: it keeps its addresses, its contents are copied to the host's memory, and its
+   physical memory goes back to the driver. Lists are names separated by "\n". `tags`: these alone; null: all. `keep`:
+   but not these. `drop`: these are not copied, and have no contents when they wake; with `poison` 1 they are NaN then.
+   `host`: "pinned" or "pageable" (memory of the host). Waits for all work of the GPUs. Returns what it did as JSON,
+   valid until the next such call on the thread. Null: all is as before. */
 const char* frugal_sleep(const char* tags, const char* keep, const char* drop, const char* host, int poison);
 /* What sleeps wakes: of these tags, or with null all. Returns JSON as above. Null: it sleeps as before. */
 const char* frugal_wake(const char* tags);

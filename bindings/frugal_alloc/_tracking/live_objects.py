@@ -1,0 +1,36 @@
+"""The objects of the program that Python's collector knows, those that it was told to leave alone among them."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from .._program.frame_variables import variables
+
+
+def all_of_them() -> list[Any]:
+    """After ``gc.freeze()``, whose objects the collector does not list, those of them that others lead to, or modules
+    and variables of functions that run."""
+    listed = gc.get_objects()
+    if gc.get_freeze_count() == 0:
+        return listed
+    found: dict[int, Any] = {}
+    level = [*listed, *sys.modules.values(), *_of_running_functions()]
+    while level:
+        found.update((id(value), value) for value in level)
+        behind = {id(value): value for value in gc.get_referents(*level) if gc.is_tracked(value)}
+        level = [value for key, value in behind.items() if key not in found]
+    for own in (listed, found, level, behind):
+        found.pop(id(own), None)
+    return list(found.values())
+
+
+def _of_running_functions() -> Iterator[Any]:
+    for innermost in sys._current_frames().values():
+        frame: FrameType | None = innermost
+        while frame is not None:
+            yield from variables(frame).values()
+            frame = frame.f_back
