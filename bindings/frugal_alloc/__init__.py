@@ -266,12 +266,9 @@ def sleep(
     first. Tensors in reference cycles that nothing uses sleep, too; ``gc.collect()`` before saves copying them.
 
     What sleeps is what Python objects hold: tensors, their gradients, and what autograd's graphs behind them have
-    saved. Memory that C++ alone has stays awake, as DDP's buckets and libraries' workspaces, and so does memory of CUDA
-    graphs, of PyTorch's own allocator and under :func:`keep_in_place`, and what shares a page of 2 MiB with memory that
-    stays awake. The result says how much, why, and of which line. The workspaces that PyTorch keeps for cuBLAS are let
-    go of before, unless there are CUDA graphs.
-
-    A tensor that sleeps cannot be used: PyTorch raises RuntimeError in any operation on it.
+    saved. What C++ alone has stays awake, as DDP's buckets and libraries' workspaces, and so does memory of CUDA
+    graphs, of PyTorch's own allocator and under :func:`keep_in_place`, and what shares a page of 2 MiB with any of it.
+    The result says how much, why, and of which line. PyTorch raises RuntimeError in any operation on what sleeps.
 
     Waits until the GPU has done all its work, holds no lock of Python's while it copies, and does all or nothing: on an
     error everything is awake as before. Any thread may call it. Ctrl-C is raised once it has come to its end.
