@@ -9,6 +9,7 @@ happened otherwise is printed as JSON behind "RESULTS".
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import sys
@@ -86,6 +87,7 @@ def run(gpu: SimulatedGpu, sleepers: Sleepers, step: str, plan: str) -> tuple[li
 
 def main() -> None:
     calls, seed = int(sys.argv[1]), int(sys.argv[2])
+    gc.unfreeze()  # of the process that this was forked from: each sleep would look behind it for half a second
     random.seed(seed)
     warnings.simplefilter("ignore")  # of memory that the driver did not take back
     frugal_alloc.enable()

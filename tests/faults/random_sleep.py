@@ -22,8 +22,9 @@ import frugal_alloc
 import torch
 from failing_gpu import ERRORS, KINDS, SimulatedGpu
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "bindings"))
-from sleep_helpers import sleeps, workspaces
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS / "bindings")]
+from sleep_helpers import sleeps, workspaces  # noqa: E402
 
 TAGS = ("weights", "optimizer", "caches")
 SIZES = (3_000, 90_000, 600_000, 2_500_000)  # numbers

@@ -59,6 +59,7 @@ DELIBERATE = {
     "bindings/threads/idle_releaser.cc": {"guarded->StopWithin(": "no status, and exit goes on either way"},
     "bindings/threads/idle_releaser.h": {"StopWithin(absl::InfiniteDuration())": "no status"},
     "bindings/c_api/sleep_api.cc": {"static_cast<void>(Guarded(": "null is returned, and the last error says why"},
+    "bindings/adapter/tags.cc": {"static_cast<void>(Current())": "no status"},
     "bindings/adapter/pool_streams.cc": {"cudaGetLastError()": "the failure of the call before, which is answered"},
     "bindings/adapter/peer_access.cc": {
         "CanReach(device, accessed)": "not known, so not relied on",
