@@ -87,7 +87,9 @@ class Program:
         except frugal_alloc.FrugalAllocError as error:
             self.faults += self.gpu.end_failing()
             self.failures += 1
-            if frugal_alloc.asleep() != before:
+            # To undo a wake takes calls of the driver, which may fail in their turn: the error says so.
+            is_told = what == "wake" and "all the same" in str(error)
+            if frugal_alloc.asleep() != before and not is_told:
                 self.wrong[f"{what}, {plan}: a part was done, and the error is: {error}"] += 1
             return False
         self.faults += self.gpu.end_failing()
