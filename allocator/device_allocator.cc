@@ -62,17 +62,18 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   if (state_.returns.needs_poll()) [[unlikely]]
     state_.ledger.failures().Absorb(state_.returns.Poll());
-  Arena& arena = state_.arenas.Get(stream, ClassOf(size));
-  Block* block = arena.Take(size);
+  Arena* arena = &state_.arenas.Get(stream, ClassOf(size));
+  Block* block = arena->Take(size);
   if (block == nullptr) [[unlikely]] {
-    absl::StatusOr<Block*> taken = TakeOnMiss(arena, size, requested);
+    absl::StatusOr<Block*> taken = TakeOnMiss(*arena, size, requested);
     if (!taken.ok()) return taken.status();
     block = *taken;
+    arena = &block->extent->arena();
   }
   state_.CheckBlock(*block);
   block->use = {requested, annotation};
   state_.allocated.Insert(block);
-  state_.ledger.HandedOut(*block, arena.group(), sample);
+  state_.ledger.HandedOut(*block, arena->group(), sample);
   state_.CheckChange();
   return Allocation{block->address, size};
 }
@@ -84,7 +85,7 @@ absl::StatusOr<Allocation> DeviceAllocator::AllocateInPoolLocked(PoolId pool, By
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   if (state_.returns.needs_poll()) state_.ledger.failures().Absorb(state_.returns.Poll());
   Arena& arena = state_.arenas.Get(stream, ClassOf(size), pool);
-  Block* block = arena.Take(size);
+  Block* block = only_free ? TakeFree(arena, size) : arena.Take(size);
   if (block == nullptr) {
     if (only_free) return absl::ResourceExhaustedError("no free block of the pool is large enough");
     absl::StatusOr<Block*> taken = TakeOnMiss(arena, size, requested);
@@ -94,7 +95,7 @@ absl::StatusOr<Allocation> DeviceAllocator::AllocateInPoolLocked(PoolId pool, By
   state_.CheckBlock(*block);
   block->use = {requested, annotation};
   state_.allocated.Insert(block);
-  state_.ledger.HandedOut(*block, arena.group(), sample);
+  state_.ledger.HandedOut(*block, block->extent->arena().group(), sample);
   state_.CheckChange();
   return Allocation{block->address, size};
 }
@@ -114,6 +115,11 @@ absl::Status DeviceAllocator::KeepPoolLocked(PoolId pool) {
   state_.pools.Keep(pool);
   state_.CheckChange();
   return absl::OkStatus();
+}
+
+Block* DeviceAllocator::TakeFree(Arena& arena, Bytes size) {
+  Arena* const from = state_.arenas.WithRoom(arena, size);
+  return from == nullptr ? nullptr : from->Take(size);
 }
 
 absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Bytes requested) {
@@ -139,11 +145,12 @@ absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Byt
     status = state_.ladder.MakeRoom(miss);
   }
   state_.CheckChange();
-  if (absl::IsResourceExhausted(status)) state_.ladder.NoteOutOfMemory(miss, failures.latest());
-  if (!status.ok()) return status;
-  Block* const block = arena.Take(size);
-  FRUGAL_CHECK(block != nullptr);
-  return block;
+  if (!status.ok() && !absl::IsResourceExhausted(status)) return status;
+  // Also where no step helped: others may have freed something while the last of them was under way.
+  if (Block* const block = TakeFree(arena, size); block != nullptr) return block;
+  FRUGAL_CHECK(!status.ok());
+  state_.ladder.NoteOutOfMemory(miss, failures.latest());
+  return status;
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::Free(Address address) {

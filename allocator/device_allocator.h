@@ -140,8 +140,10 @@ class DeviceAllocator {
   absl::StatusOr<Allocation> Watched(Call&& allocate);
   absl::StatusOr<Bytes> FreeWatched(Address address);
 
-  // A free block of at least `size`, taken out of the arena after a miss. Waits until nobody else changes what is
-  // mapped, for which it lets go of the lock.
+  // A block cut from the best fitting free one of the arena, or else of its stream and pool; null: there is none.
+  Block* TakeFree(Arena& arena, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  // A block of `size`, after a miss of the arena; it may be another's of the same stream and pool. Waits until nobody
+  // else changes what is mapped, for which it lets go of the lock.
   absl::StatusOr<Block*> TakeOnMiss(Arena& arena, Bytes size, Bytes requested)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   // The rest of a free of a block that `has_more`.

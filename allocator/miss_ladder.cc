@@ -7,6 +7,7 @@
 #include "allocator/blocks/block.h"
 #include "allocator/blocks/extent.h"
 #include "allocator/blocks/statistics.h"
+#include "allocator/port/check.h"
 #include "allocator/stitching/unusable.h"
 
 namespace frugal {
@@ -16,8 +17,6 @@ OutOfMemoryReport& ThreadsOutOfMemory() {
   thread_local OutOfMemoryReport report;
   return report;
 }
-
-bool HasRoom(const Miss& miss) { return miss.arena.free_blocks().BestFit(miss.size) != nullptr; }
 
 }  // namespace
 
@@ -35,6 +34,8 @@ absl::Status MissLadder::MakeRoom(Miss& miss) {
     status = parts_.backing.Extend(miss.arena, miss.size, WaitPolicy::kIntoReserve);
   }
   if (!absl::IsResourceExhausted(status)) return status;
+  // A size class is a preference: before others have to give memory back, what is free for another class serves.
+  if (HasRoom(miss)) return absl::OkStatus();
   ++parts_.ledger.statistics().num_alloc_retries;
   status = MakeRoomByReclaiming(miss);
   if (absl::IsResourceExhausted(status)) status = MakeRoomBehindHostWaits(miss);
@@ -103,6 +104,7 @@ bool MissLadder::FitsAlone(const Miss& miss) {
 }
 
 void MissLadder::NoteOutOfMemory(const Miss& miss, const absl::Status& failure) {
+  FRUGAL_CHECK(!HasRoom(miss));
   const MemoryInfo device = DeviceMemory();
   Statistics& statistics = parts_.ledger.statistics();
   ++statistics.num_ooms;

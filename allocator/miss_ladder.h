@@ -76,14 +76,16 @@ class MissLadder {
  public:
   MissLadder(const LadderParts& parts, AllocatorLocks lock) : parts_(parts), lock_(lock) {}
 
-  // Each step only if those before did not help. Leaves a free block that is large enough. kResourceExhausted: none
-  // helped. Other errors: the driver's.
+  // Each step only if those before did not help. Leaves a free block that is large enough, in the arena or in another
+  // of its stream and pool. kResourceExhausted: none helped. Other errors: the driver's.
   absl::Status MakeRoom(Miss& miss);
 
-  // MakeRoom has just found no memory, after `failure` of the driver, if that is not OK.
+  // MakeRoom has just found no memory, after `failure` of the driver, if that is not OK. REQUIRES: no free block of the
+  // stream and pool holds the request, whatever its size class: so what is free is in pieces.
   void NoteOutOfMemory(const Miss& miss, const absl::Status& failure);
 
  private:
+  bool HasRoom(const Miss& miss) const { return parts_.arenas.WithRoom(miss.arena, miss.size) != nullptr; }
   absl::Status MakeRoomBehindStreamWaits(Miss& miss);
   absl::Status MakeRoomByReclaiming(Miss& miss);
   absl::Status MakeRoomBehindHostWaits(Miss& miss);

@@ -7,6 +7,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <valgrind/callgrind.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -39,8 +40,10 @@ void Count(const std::string& name, F&& iteration, int iterations = kIterations)
 void CountPairs(const std::string& name, CUDAAllocator& allocator) {
   std::vector<c10::DataPtr> others;
   for (size_t kib = 1; kib <= 64; ++kib) others.push_back(allocator.allocate(kib << 10));
-  for (size_t size : {size_t{512}, size_t{32} << 10, size_t{1} << 20, size_t{20} << 20, size_t{1} << 30}) {
-    allocator.allocate(size).clear();
+  constexpr std::array kSizes = {size_t{512}, size_t{32} << 10, size_t{1} << 20, size_t{20} << 20, size_t{1} << 30};
+  // A free looks its range up among all of them: as many now as for the pairs that are counted later.
+  for (size_t size : kSizes) allocator.allocate(size).clear();
+  for (size_t size : kSizes) {
     Count(name + " pair " + std::to_string(size), [&] { allocator.allocate(size).clear(); });
   }
 }

@@ -16,7 +16,8 @@ namespace {
 // Addresses cost nothing but table entries, and the more there are the longer a frontier can advance before holes
 // have to be refilled, which needs an unmap each. Small blocks never need much, and there may be many pools.
 Bytes ExtentSize(const Arena& arena, Bytes device_total, Bytes request) {
-  const Bytes usual = arena.group() == SizeGroup::kSmall ? Bytes(device_total.count() / 2) : device_total * 2;
+  const bool is_large = arena.size_class() == SizeClass::kLarge;
+  const Bytes usual = is_large ? device_total * 2 : Bytes(device_total.count() / 4);
   const Bytes part = arena.pool().is_default() ? usual : Bytes(usual.count() / 8);
   return RoundUp(std::max(part, request), kPageSize);
 }
@@ -115,6 +116,7 @@ absl::Status MovableBacking::ChoosePlan(Attempt& attempt) {
   const Bytes left = memory_limit_.Left(*attempt.device);
   attempt.largest_new = LargestPiece(attempt.size, left);
   attempt.saves_pages = left < handles_.held().bytes();
+  if (left * options_.borrow_part < handles_.held().bytes() && HasPieceFor(attempt)) return AlreadyThere();
   // Any growth takes a page at least.
   if (IsWorthGrowing(kPageSize, attempt.size, left)) {
     absl::Status status = Plan(&PlanStitch, attempt, /*remaps=*/false);
@@ -126,6 +128,13 @@ absl::Status MovableBacking::ChoosePlan(Attempt& attempt) {
     }
   }
   return PlanRemapping(attempt);
+}
+
+bool MovableBacking::HasPieceFor(const Attempt& attempt) const {
+  const Arena* const other = arenas_.WithRoom(attempt.arena, attempt.size);
+  if (other == nullptr) return false;
+  const Block& block = *other->free_blocks().BestFit(attempt.size);
+  return UnusablePart(block) == block.size;
 }
 
 absl::Status MovableBacking::PlanRemapping(Attempt& attempt) {
@@ -206,7 +215,7 @@ absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
   Bytes reserved = ExtentSize(arena, *total, size);
   const auto reserve = [&] { return lock_.DuringDriverCall([&] { return device_.Reserve(reserved); }); };
   absl::StatusOr<Address> start = reserve();
-  // Addresses can run out long before memory does: a range is twice the device, and each stream has up to five.
+  // Addresses can run out long before memory does: the ranges of a stream are 3.5 times the device.
   while (!start.ok() && reserved > least) {
     ledger_.failures().Absorb(start.status());
     reserved = std::max(least, RoundDown(Bytes(reserved.count() / 2), kPageSize));

@@ -16,6 +16,7 @@
 #include "absl/base/attributes.h"
 #include "absl/container/flat_hash_map.h"
 #include "allocator/blocks/arena.h"
+#include "allocator/blocks/size_class.h"
 #include "allocator/blocks/stream_clocks.h"
 #include "allocator/port/pool_id.h"
 
@@ -52,6 +53,23 @@ class ArenaSet {
     }
   }
 
+  // The arena that has the smallest free block of at least `size` among those of the same stream and pool, `arena`
+  // itself before all others; null: none has one.
+  Arena* WithRoom(Arena& arena, Bytes size) const {
+    if (arena.free_blocks().BestFit(size) != nullptr) return &arena;
+    Arena* best = nullptr;
+    Bytes smallest = kUnlimited;
+    for (const SizeClass size_class : kSizeClasses) {
+      const auto found = by_key_.find({&arena.clock(), size_class, arena.pool()});
+      if (found == by_key_.end() || found->second == nullptr) continue;
+      const Block* const block = found->second->free_blocks().BestFit(size);
+      if (block == nullptr || block->size >= smallest) continue;
+      best = found->second.get();
+      smallest = block->size;
+    }
+    return best;
+  }
+
   // Whether memory is mapped for the pool.
   bool HasMemoryOf(PoolId pool) const {
     return std::any_of(all_.begin(), all_.end(), [pool](const Arena* arena) {
@@ -70,11 +88,11 @@ class ArenaSet {
   }
 
  private:
-  static constexpr size_t kRecent = 64;
+  static constexpr size_t kRecent = 128;
 
   // Streams are numbers or, on a GPU, pointers: their low bits alone say little.
   static size_t RecentSlot(Stream stream, SizeClass size_class) {
-    return ((stream.id * 4 + static_cast<uint64_t>(size_class)) * 0x9e3779b97f4a7c15u) >>
+    return ((stream.id * 8 + static_cast<uint64_t>(size_class)) * 0x9e3779b97f4a7c15u) >>
            (64 - std::countr_zero(kRecent));
   }
 

@@ -23,6 +23,8 @@ namespace frugal {
   X(request_part, 32, "and of its request")                                                                        \
   /* At 1 4x is 27 | 22 % more; at 32 nothing is better on the GPUs of the histories. */                           \
   X(largest_piece, 8, "and has so many pages at most")                                                             \
+  /* At 64 programs of 1 MiB tensors are out of memory first; at 1 survivors spoil the pages of larger ones. */    \
+  X(borrow_part, 8, "free pieces of pages serve any size while less is left than this part of what is held")       \
   /* At 3 4x is 0 | 6 % more, at 16 0 | 1 % less. */                                                               \
   X(most_edges, 8, "edges of holes that are looked at for a place, those that need the fewest pages")              \
   /* At 1 one loop of random sizes in 45 never reaches a steady state; at 10 and 100 all do. */                    \

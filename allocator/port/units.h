@@ -47,13 +47,9 @@ inline constexpr Bytes GiB(int64_t n) { return Bytes(n << 30); }
 inline constexpr Bytes kPageSize = MiB(2);
 // Every block starts and ends on a multiple of this, as PyTorch's own do.
 inline constexpr Bytes kGrain = Bytes(512);
-// Requests up to this size live in a range of their own, so that a small survivor cannot pin a
-// handle between two large blocks. PyTorch's statistics draw the line at the same size.
+// Blocks up to this size lie in ranges of their own by preference (see SizeClass), so that a small survivor does not
+// pin a handle between two large blocks. PyTorch's statistics draw the line at the same size.
 inline constexpr Bytes kSmallLimit = MiB(1);
-// And up to this size in another. Tensors of just 1 MiB are common, and leave no page whole where small ones that
-// outlive them lie between: without this line six of 200 programs with phases get less of a full GPU than with the
-// others, .979 at worst; with one range for all above 512 KiB instead ten do.
-inline constexpr Bytes kHalfPageLimit = KiB(512);
 
 class Pages {
  public:

@@ -181,6 +181,7 @@ void ShadowRun::CheckRefused(const absl::Status& status, Bytes size, Stream stre
   const int64_t failed = faults() - faults_before;
   if (absl::IsResourceExhausted(status)) {
     ++tally_.out_of_memory;
+    if (meanwhile_.empty()) CheckNothingFits(size, stream);
     if (failed > 0 || level_ == CheckLevel::kOff || !CouldBeFound(size, stream)) return;
     return verdict_.Fail(absl::StrFormat(
         "out of memory for %d bytes on stream %d, with %d pages that nobody uses and %d bytes to be had of the device",
@@ -188,6 +189,17 @@ void ShadowRun::CheckRefused(const absl::Status& status, Bytes size, Stream stre
   }
   // Who meets two failures in one request may pass the driver's own status on.
   if (failed < 2) verdict_.Fail("Allocate returned " + status.ToString());
+}
+
+void ShadowRun::CheckNothingFits(Bytes size, Stream stream) {
+  for (const SegmentView& segment : allocator_->inspect().Snapshot()) {
+    if (segment.stream != stream) continue;
+    for (const BlockView& block : segment.blocks) {
+      if (block.state != BlockView::State::kFree || block.size < size) continue;
+      verdict_.Fail(absl::StrFormat("out of memory for %d bytes on stream %d, which has a free block of %d bytes",
+                                    size.count(), stream.id, block.size.count()));
+    }
+  }
 }
 
 Bytes ShadowRun::Headroom() const {
