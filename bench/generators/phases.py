@@ -162,6 +162,41 @@ def random_parameters(seed: int) -> Parameters:
     )
 
 
+def border_parameters(seed: int) -> Parameters:
+    """A whole program whose sizes lie around 512 KiB, 1, 2 or 16 MiB, where allocators put blocks apart; likewise."""
+    chance = random.Random(seed * 7919 + 11)
+    memory = chance.choice((8, 8, 8, 24)) * GIB
+    border = chance.choice((512 * KIB, MIB, 2 * MIB, 2 * MIB, 16 * MIB))
+    smallest, largest = int(border * chance.uniform(0.3, 1.0)), int(border * chance.uniform(1.0, 3.0))
+    smallest_survivor = int(border * chance.choice((0.01, 0.1, 0.3, 0.9)))
+    largest_survivor = int(max(smallest_survivor, border * chance.choice((0.3, 0.95, 1.1, 2.2))))
+    phases = chance.randint(1, 5)
+    return Parameters(
+        memory=memory,
+        phases=phases,
+        streams=chance.choice((1, 1, 1, 2, 3, 4)),
+        tensors=min(
+            24_000 // phases, max(1_500, int(chance.uniform(0.2, 1.5) * memory / ((smallest + largest) / 2)))
+        ),
+        first_fill=chance.uniform(0.1, 0.9),
+        last_fill=chance.uniform(0.85, 0.95),
+        smallest=smallest,
+        largest=largest,
+        sizes=chance.choice((1, 2, 5, 31, 200)),
+        grain=chance.choice((512, 64 * KIB, 512 * KIB)),
+        order=chance.choice(ORDERS),
+        survivors=chance.uniform(0.03, 0.6),
+        while_freeing=chance.uniform(0, 0.3),
+        smallest_survivor=smallest_survivor,
+        largest_survivor=largest_survivor,
+        kept=chance.uniform(0, 0.05),
+        survivor_part=chance.uniform(0.03, 0.15),
+        mean_phases=chance.uniform(1, 9),
+        remaining=chance.uniform(0, 0.1),
+        last_size=int(memory / chance.randint(400, 2_000)),
+    )
+
+
 class _Program:
     def __init__(self, chance: random.Random, parameters: Parameters) -> None:
         self.recorder = Recorder()

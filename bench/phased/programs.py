@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Callable
 
 from frugal_alloc._replay.history import ALLOCATE, EVENT, History
 
@@ -29,11 +30,16 @@ class Ending:
     free_bytes: int
 
 
-def program_of(which: int | str) -> Program:
+Draw = Callable[[int], phases.Parameters]
+#: What a seed draws, by the name of what its sizes are.
+DRAWN: dict[str, Draw] = {"any": phases.random_parameters, "borders": phases.border_parameters}
+
+
+def program_of(which: int | str, draw: Draw = phases.random_parameters) -> Program:
     """That of a seed, which nobody has chosen, or one of phases.FIXED by its name."""
     if isinstance(which, str):
         return of_parameters(which, phases.FIXED[which])
-    return of_parameters(f"{which}", phases.random_parameters(which), which)
+    return of_parameters(f"{which}", draw(which), which)
 
 
 def of_parameters(name: str, parameters: phases.Parameters, seed: int = DEFAULT_SEED) -> Program:
