@@ -175,9 +175,7 @@ def border_parameters(seed: int) -> Parameters:
         memory=memory,
         phases=phases,
         streams=chance.choice((1, 1, 1, 2, 3, 4)),
-        tensors=min(
-            24_000 // phases, max(1_500, int(chance.uniform(0.2, 1.5) * memory / ((smallest + largest) / 2)))
-        ),
+        tensors=min(24_000 // phases, max(1_500, int(chance.uniform(0.2, 1.5) * memory / ((smallest + largest) / 2)))),
         first_fill=chance.uniform(0.1, 0.9),
         last_fill=chance.uniform(0.85, 0.95),
         smallest=smallest,

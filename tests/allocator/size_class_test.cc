@@ -1,19 +1,19 @@
 // A size class is a preference: where memory is out, no free block of the stream and pool holds the request.
 
+#include "allocator/blocks/size_class.h"
+
 #include <array>
 #include <cstddef>
 #include <vector>
 
-#include "allocator/blocks/size_class.h"
 #include "tests/allocator/allocator_fixture.h"
 
 namespace frugal {
 namespace {
 
-constexpr std::array kSizes = {
-    KiB(64),  KiB(200),  KiB(256),  KiB(300),  KiB(400),  KiB(512), KiB(600), KiB(768),  KiB(900),
-    MiB(1),   KiB(1100), KiB(1500), KiB(1600), KiB(2000), MiB(2),   MiB(3),   KiB(5000), MiB(8),
-    MiB(10),  KiB(13000), MiB(16),  MiB(20),   MiB(32)};
+constexpr std::array kSizes = {KiB(64),   KiB(200), KiB(256),  KiB(300),   KiB(400),  KiB(512),  KiB(600), KiB(768),
+                               KiB(900),  MiB(1),   KiB(1100), KiB(1500),  KiB(1600), KiB(2000), MiB(2),   MiB(3),
+                               KiB(5000), MiB(8),   MiB(10),   KiB(13000), MiB(16),   MiB(20),   MiB(32)};
 
 TEST(ClassOfTest, ChangesAboveEachOfItsBorders) {
   size_t next = 0;

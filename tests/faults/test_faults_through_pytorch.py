@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 CALLS = os.environ.get("FRUGAL_FAULTS_CALLS", "3")
 SEED = os.environ.get("FRUGAL_TEST_SEED", "1")
 # Of sleep at random; more with FRUGAL_SLEEP_ROUNDS.
-ROUNDS = os.environ.get("FRUGAL_SLEEP_ROUNDS") or ("1000" if os.environ.get("FRUGAL_TEST_ALL") == "1" else "12")
+ROUNDS = os.environ.get("FRUGAL_SLEEP_ROUNDS") or ("60" if os.environ.get("FRUGAL_TEST_ALL") == "1" else "12")
 
 
 def run(program: str, folder: Path, *arguments: str, values: str = "none") -> dict:
