@@ -128,9 +128,10 @@ def summary_line(found: list[Left]) -> str:
     what = summary(found)
     return (
         f"{what['programs']} programs; ours / the better of native and expandable segments: worst {what['worst']:.3f}, "
-        f"mean {what['mean']:.4f}, {what['mean_capped']:.4f} with each counted as {MOST_COUNTED} at most; below {HARD}: {what[f'below_{HARD}']}, below {AS_GOOD}: "
-        f"{what[f'below_{AS_GOOD}']}. Of what an allocator that knew the program would get, ours gets "
-        f"{what['mean_part_of_free']:.4f} in the mean, {what['worst_part_of_free']:.3f} at worst.\n"
+        f"mean {what['mean']:.4f}, {what['mean_capped']:.4f} with each as {MOST_COUNTED} at most; below {HARD}: "
+        f"{what[f'below_{HARD}']}, below {AS_GOOD}: {what[f'below_{AS_GOOD}']}. Of what an allocator that knew the "
+        f"program would get, ours gets {what['mean_part_of_free']:.4f} in the mean, {what['worst_part_of_free']:.3f} "
+        "at worst.\n"
     )
 
 

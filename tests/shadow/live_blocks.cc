@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_format.h"
+
 namespace frugal::shadow {
 
 void LiveBlocks::Add(uint32_t name, const LiveBlock& block) {
@@ -55,6 +57,17 @@ void LiveBlocks::CheckSnapshot(const DeviceAllocator& allocator, bool may_have_s
   verdict.Expect("blocks in the snapshot", seen, count());
   const int64_t reserved = allocator.GetStatistics().reserved_bytes[SizeGroup::kAll].current;
   if (!may_have_spares || mapped.count() > reserved) verdict.Expect("bytes in the snapshot", mapped.count(), reserved);
+}
+
+void LiveBlocks::CheckNothingFits(const DeviceAllocator& allocator, Bytes size, Stream stream, Verdict& verdict) {
+  for (const SegmentView& segment : allocator.inspect().Snapshot()) {
+    if (segment.stream != stream) continue;
+    for (const BlockView& block : segment.blocks) {
+      if (block.state != BlockView::State::kFree || block.size < size) continue;
+      verdict.Fail(absl::StrFormat("out of memory for %d bytes on stream %d, which has a free block of %d bytes",
+                                   size.count(), stream.id, block.size.count()));
+    }
+  }
 }
 
 }  // namespace frugal::shadow

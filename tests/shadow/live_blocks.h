@@ -58,6 +58,8 @@ class LiveBlocks {
   // Whether the allocator's snapshot has these blocks, and its segments have no gap. `may_have_spares`: a driver call
   // has failed, so that memory may be held that is nowhere mapped.
   void CheckSnapshot(const DeviceAllocator& allocator, bool may_have_spares, Verdict& verdict) const;
+  // Where a request is refused: whatever its size class, a free block of the stream would have served it.
+  static void CheckNothingFits(const DeviceAllocator& allocator, Bytes size, Stream stream, Verdict& verdict);
 
  private:
   struct Placed {

@@ -146,12 +146,11 @@ void ShadowRun::Allocate(const Operation& operation) {
   const Bytes requested(std::max<int64_t>(operation.amount, 1));
   const Bytes least(operation.second);
   const Sample sample{records_births_ ? SiteId{1 + operation.block % 5} : kUnsampled};
+  void* const annotation = AnnotationOf(operation.block);
   int64_t faults_before = faults();
   const Bytes held = memory_.held();
   const bool is_alone = meanwhile_.empty();
-  const auto allocate = [&] {
-    return allocator_->Allocate(requested, stream, AnnotationOf(operation.block), least, sample);
-  };
+  const auto allocate = [&] { return allocator_->Allocate(requested, stream, annotation, least, sample); };
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   absl::StatusOr<Allocation> allocation = allocate();
   if (!allocation.ok() && faults() > faults_before) {
@@ -181,7 +180,7 @@ void ShadowRun::CheckRefused(const absl::Status& status, Bytes size, Stream stre
   const int64_t failed = faults() - faults_before;
   if (absl::IsResourceExhausted(status)) {
     ++tally_.out_of_memory;
-    if (meanwhile_.empty()) CheckNothingFits(size, stream);
+    if (meanwhile_.empty()) LiveBlocks::CheckNothingFits(*allocator_, size, stream, verdict_);
     if (failed > 0 || level_ == CheckLevel::kOff || !CouldBeFound(size, stream)) return;
     return verdict_.Fail(absl::StrFormat(
         "out of memory for %d bytes on stream %d, with %d pages that nobody uses and %d bytes to be had of the device",
@@ -189,17 +188,6 @@ void ShadowRun::CheckRefused(const absl::Status& status, Bytes size, Stream stre
   }
   // Who meets two failures in one request may pass the driver's own status on.
   if (failed < 2) verdict_.Fail("Allocate returned " + status.ToString());
-}
-
-void ShadowRun::CheckNothingFits(Bytes size, Stream stream) {
-  for (const SegmentView& segment : allocator_->inspect().Snapshot()) {
-    if (segment.stream != stream) continue;
-    for (const BlockView& block : segment.blocks) {
-      if (block.state != BlockView::State::kFree || block.size < size) continue;
-      verdict_.Fail(absl::StrFormat("out of memory for %d bytes on stream %d, which has a free block of %d bytes",
-                                    size.count(), stream.id, block.size.count()));
-    }
-  }
 }
 
 Bytes ShadowRun::Headroom() const {

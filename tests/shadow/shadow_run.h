@@ -140,8 +140,6 @@ class ShadowRun final : public Reclaimer, public Observer {
   void CheckRefused(const absl::Status& status, Bytes size, Stream stream, int64_t faults_before);
   // Whether what nobody uses would do for the request.
   bool CouldBeFound(Bytes size, Stream stream) const;
-  // Whatever its size class, a free block of the stream serves a request that it holds.
-  void CheckNothingFits(Bytes size, Stream stream);
   // Statuses other than OK are fine if the device failed in the meantime, and again when the call was tried once more.
   void ExpectOkUnlessFailedTwice(const char* call, const absl::Status& status, int64_t faults_before);
   void CheckStatistics();
