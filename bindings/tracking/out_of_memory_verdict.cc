@@ -26,9 +26,9 @@ OutOfMemoryVerdict JudgeOutOfMemory(const OutOfMemoryFacts& facts, Bytes leaked)
   const Bytes usual = std::clamp(Bytes(facts.device_total.count() / kUsualPart), kLeastUsual, kMostUsual);
   const Bytes gained_outside = TakeableBytes(facts, facts.device_free + std::max(facts.outside - usual, Bytes(0))) -
                                TakeableBytes(facts, facts.device_free);
-  // Where memory is full, some always lies beside small blocks: of each of seven size classes a page that is not full.
+  // Where memory is full, some always lies beside small blocks: in each of seven size classes some pages are not full.
   constexpr int64_t kLeastFragmentedPart = 64;
-  constexpr Bytes kLeastFragmented = kPageSize * 7;
+  constexpr Bytes kLeastFragmented = MiB(32);
   const bool is_fragmented =
       facts.unusable >= facts.requested &&
       facts.unusable >= std::max(Bytes(facts.reserved.count() / kLeastFragmentedPart), kLeastFragmented);

@@ -109,7 +109,7 @@ def test_launch_failure_is_recognised_and_the_leak_behind_it_named(tell: Any) ->
 
 
 def test_mask_rcnn_is_too_big_at_its_largest_images(tell: Any) -> None:
-    ended = tell("mask_rcnn.py", 864)
+    ended = tell("mask_rcnn.py", 868)
     assert ended.status == 1
     assert ended.report["oom"]["verdict"] == "too_big"
     assert "leak" not in kinds(ended.report)
