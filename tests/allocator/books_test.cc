@@ -2,6 +2,7 @@
 // is, by size group: nothing is counted twice, for the wrong group, or not at all.
 
 #include <iostream>
+#include <map>
 #include <string>
 #include <tuple>
 
@@ -75,14 +76,16 @@ class CountedWork final : public RandomWork {
     PlainFigure segments, reserved, split, split_bytes, awaiting, awaiting_bytes, allocated, allocated_bytes, requested;
   };
 
+  // A block counts where it lies: a free one of another size class may have served.
   void Allocated(const Live& block) override {
-    const SizeGroup group = GroupOf(block.size <= kSmallLimit);
+    const SizeGroup group = GroupOf(allocator().inspect().FindSegment(block.address)->small);
+    groups_[block.address] = group;
     blocks_.Increase(group, 1);
     bytes_.Increase(group, block.size.count());
     requested_.Increase(group, block.requested.count());
   }
   void Freed(const Live& block) override {
-    const SizeGroup group = GroupOf(block.size <= kSmallLimit);
+    const SizeGroup group = groups_.at(block.address);
     blocks_.Decrease(group, 1);
     bytes_.Decrease(group, block.size.count());
     requested_.Decrease(group, block.requested.count());
@@ -124,6 +127,7 @@ class CountedWork final : public RandomWork {
   }
 
   PlainFigure blocks_, bytes_, requested_;
+  std::map<Address, SizeGroup> groups_;
 };
 
 // The parameters: the work, and whether handles are of several pages.

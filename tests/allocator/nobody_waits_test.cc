@@ -45,7 +45,7 @@ class NobodyWaits : public testing::TestWithParam<std::tuple<Hold, HeldCall>> {
   NobodyWaits() : gpu_({.memory = kMemory, .virtual_memory = hold().virtual_memory}) {
     allocator_.settings().SetCheckLevel(CheckLevel::kFull);
     // Three quarters of a page stay free in each of these streams: hits, and never whole pages to take away.
-    for (Stream stream : {kMain, kSide}) small_.push_back(Allocate(KiB(500), stream));
+    for (Stream stream : {kMain, kSide}) small_.push_back(Allocate(KiB(350), stream));
     for (int i = 0; i < 9; ++i) {
       workers_.push_back(Allocate(MiB(4), kMain));
       ours_.push_back(Allocate(MiB(4), kMain));

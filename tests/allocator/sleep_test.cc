@@ -190,7 +190,7 @@ TEST_F(Sleeping, ABlockThatIsGivenBackWhileItIsCopiedLosesItsMemory) {
 
 TEST_F(Sleeping, WhatIsFreedBesideItMeanwhileKeepsItsMemory) {
   const Address first = Allocate(MiB(3));
-  const Address second = Allocate(MiB(1) + KiB(2));
+  const Address second = Allocate(KiB(1538));
   FallAsleep([&](Address address, uint8_t) { return address == first; });
   Free(second);
   EXPECT_EQ(LetGo(), MiB(2));
