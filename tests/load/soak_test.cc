@@ -193,7 +193,8 @@ TEST_P(Soak, NothingDrifts) {
   // The least is at times a page off: what streams have done when memory is asked for differs from turn to turn.
   EXPECT_LE(last.most_reserved, second.most_reserved + 4 * kPageSize.count());
   EXPECT_LE(last.device_calls, second.device_calls + second.device_calls / 10);
-  EXPECT_LE(last.most_events, second.most_events + second.most_events / 10);
+  // The most that a turn has is met late: 225 with four streams, in four times as many turns, too.
+  EXPECT_LE(last.most_events, second.most_events + second.most_events / 8);
   // Each arena remembers where its latest stitches were made. A loop that does not come to rest goes on to touch pages
   // of its ranges, twice the device each, whose views take some memory.
   const int64_t remembered = std::min(last.stitches - second.stitches, kMostStitches * training.arenas());
