@@ -6,7 +6,7 @@ namespace frugal {
 
 void BlockReturns::Defer(Block* block, absl::Span<const Stream> others) {
   block->Apply(BlockStep::kDefer);
-  ledger_.Deferred(*block, block->extent->arena().group());
+  ledger_.Deferred(*block);
   block->has_more = false;
   absl::InlinedVector<StreamClock*, 2> clocks;
   for (Stream stream : others) {

@@ -32,7 +32,7 @@ class BlockReturns {
   // The arena's block is free: kReturn by its caller, kPass when the last stream has passed. Returns whether
   // SendGuestsHome has something to do.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool PutBack(Arena& arena, Block* block, BlockStep step) {
-    ledger_.Completed(*block, arena.group());
+    ledger_.Completed(*block);
     const Address start = block->address;
     const Address end = block->end();
     Block* const free = arena.PutBack(block, step);

@@ -62,18 +62,17 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   if (state_.returns.needs_poll()) [[unlikely]]
     state_.ledger.failures().Absorb(state_.returns.Poll());
-  Arena* arena = &state_.arenas.Get(stream, ClassOf(size));
-  Block* block = arena->Take(size);
+  Arena& arena = state_.arenas.Get(stream, ClassOf(size));
+  Block* block = arena.Take(size);
   if (block == nullptr) [[unlikely]] {
-    absl::StatusOr<Block*> taken = TakeOnMiss(*arena, size, requested);
+    absl::StatusOr<Block*> taken = TakeOnMiss(arena, size, requested);
     if (!taken.ok()) return taken.status();
     block = *taken;
-    arena = &block->extent->arena();
   }
   state_.CheckBlock(*block);
   block->use = {requested, annotation};
   state_.allocated.Insert(block);
-  state_.ledger.HandedOut(*block, arena->group(), sample);
+  state_.ledger.HandedOut(*block, sample);
   state_.CheckChange();
   return Allocation{block->address, size};
 }
@@ -95,7 +94,7 @@ absl::StatusOr<Allocation> DeviceAllocator::AllocateInPoolLocked(PoolId pool, By
   state_.CheckBlock(*block);
   block->use = {requested, annotation};
   state_.allocated.Insert(block);
-  state_.ledger.HandedOut(*block, block->extent->arena().group(), sample);
+  state_.ledger.HandedOut(*block, sample);
   state_.CheckChange();
   return Allocation{block->address, size};
 }
@@ -178,7 +177,7 @@ inline absl::StatusOr<Bytes> DeviceAllocator::FreeLocked(Address address) {
   state_.CheckBlock(*block);
   const Bytes size = block->size;
   Arena& arena = block->extent->arena();
-  state_.ledger.GivenBack(*block, arena.group());
+  state_.ledger.GivenBack(*block);
   if (block->has_more) [[unlikely]] {
     FreeWithMore(arena, block);
   } else if (state_.returns.PutBack(arena, block, BlockStep::kReturn)) [[unlikely]] {
@@ -194,7 +193,7 @@ void DeviceAllocator::FreeWithMore(Arena& arena, Block* block) {
   auto others = state_.other_streams.extract(block);
   if (block->state == BlockState::kAsleep) {
     // All work had been done before it fell asleep.
-    state_.ledger.Completed(*block, arena.group());
+    state_.ledger.Completed(*block);
     block->last_use = static_cast<uint32_t>(arena.clock().now());
     block->Apply(BlockStep::kDrop);
     state_.dropped_asleep = true;

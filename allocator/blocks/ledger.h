@@ -15,7 +15,8 @@
 
 namespace frugal {
 
-// `group` is that of the block's arena. Not thread-safe.
+// What is handed out counts by its size, as with PyTorch's allocators, wherever it lies; all else by `group`, that of the
+// block's arena. Not thread-safe.
 class Ledger {
  public:
   Ledger() = default;
@@ -28,7 +29,8 @@ class Ledger {
   // From now on blocks are entered in `births`, which outlives the ledger. Those handed out before must carry theirs.
   void RecordBirths(BirthEpochs* births) { births_ = births; }
 
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void HandedOut(Block& block, SizeGroup group, Sample sample) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void HandedOut(Block& block, Sample sample) {
+    const SizeGroup group = GroupOf(block);
     statistics_.allocation.Increase(group, 1);
     statistics_.allocated_bytes.Increase(group, block.size.count());
     statistics_.requested_bytes.Increase(group, block.use.requested.count());
@@ -41,21 +43,24 @@ class Ledger {
       NoteHandedOut(block, sample);
   }
   // By the caller; Deferred follows if streams are still to pass, else Completed.
-  void GivenBack(const Block& block, SizeGroup group) {
+  void GivenBack(const Block& block) {
+    const SizeGroup group = GroupOf(block);
     statistics_.allocation.Decrease(group, 1);
     statistics_.allocated_bytes.Decrease(group, block.size.count());
     statistics_.requested_bytes.Decrease(group, block.use.requested.count());
     if (observers_.is_watched() || block.birth != BirthEpochs::kNoCohort) [[unlikely]]
       NoteGivenBack(block);
   }
-  void Deferred(const Block& block, SizeGroup group) {
+  void Deferred(const Block& block) {
+    const SizeGroup group = GroupOf(block);
     ++blocks_awaiting_;
     statistics_.awaiting.Begin(group, 1);
     statistics_.awaiting_bytes.Begin(group, block.size.count());
   }
   // Every stream has passed: the block, awaiting if it was deferred, is about to be free.
-  void Completed(Block& block, SizeGroup group) {
+  void Completed(Block& block) {
     if (block.state == BlockState::kAwaiting) [[unlikely]] {
+      const SizeGroup group = GroupOf(block);
       --blocks_awaiting_;
       statistics_.awaiting.End(group, 1);
       statistics_.awaiting_bytes.End(group, block.size.count());
@@ -103,6 +108,9 @@ class Ledger {
   DriverFailures& failures() { return failures_; }
 
  private:
+  static SizeGroup GroupOf(const Block& block) {
+    return block.size > kSmallLimit ? SizeGroup::kLarge : SizeGroup::kSmall;
+  }
   static bool HasMappedNeighbour(const Block& block) {
     return (block.previous != nullptr && block.previous->IsMapped()) ||
            (block.next != nullptr && block.next->IsMapped());

@@ -2,7 +2,6 @@
 // is, by size group: nothing is counted twice, for the wrong group, or not at all.
 
 #include <iostream>
-#include <map>
 #include <string>
 #include <tuple>
 
@@ -76,16 +75,14 @@ class CountedWork final : public RandomWork {
     PlainFigure segments, reserved, split, split_bytes, awaiting, awaiting_bytes, allocated, allocated_bytes, requested;
   };
 
-  // A block counts where it lies: a free one of another size class may have served.
   void Allocated(const Live& block) override {
-    const SizeGroup group = GroupOf(allocator().inspect().FindSegment(block.address)->small);
-    groups_[block.address] = group;
+    const SizeGroup group = GroupOf(block.size <= kSmallLimit);
     blocks_.Increase(group, 1);
     bytes_.Increase(group, block.size.count());
     requested_.Increase(group, block.requested.count());
   }
   void Freed(const Live& block) override {
-    const SizeGroup group = groups_.at(block.address);
+    const SizeGroup group = GroupOf(block.size <= kSmallLimit);
     blocks_.Decrease(group, 1);
     bytes_.Decrease(group, block.size.count());
     requested_.Decrease(group, block.requested.count());
@@ -98,13 +95,15 @@ class CountedWork final : public RandomWork {
       seen.segments.Increase(group, 1);
       seen.reserved.Increase(group, (segment.size - segment.emptied).count());
       for (const BlockView& block : segment.blocks) {
+        // A free block of another size class may have served.
+        const SizeGroup own = GroupOf(block.size <= kSmallLimit);
         if (block.state == BlockView::State::kAllocated) {
-          seen.allocated.Increase(group, 1);
-          seen.allocated_bytes.Increase(group, block.size.count());
-          seen.requested.Increase(group, block.requested.count());
+          seen.allocated.Increase(own, 1);
+          seen.allocated_bytes.Increase(own, block.size.count());
+          seen.requested.Increase(own, block.requested.count());
         } else if (block.state == BlockView::State::kAwaitingStreams) {
-          seen.awaiting.Increase(group, 1);
-          seen.awaiting_bytes.Increase(group, block.size.count());
+          seen.awaiting.Increase(own, 1);
+          seen.awaiting_bytes.Increase(own, block.size.count());
         } else if (block.state == BlockView::State::kFree && segment.blocks.size() > 1) {
           seen.split.Increase(group, 1);
           seen.split_bytes.Increase(group, block.size.count());
@@ -127,7 +126,6 @@ class CountedWork final : public RandomWork {
   }
 
   PlainFigure blocks_, bytes_, requested_;
-  std::map<Address, SizeGroup> groups_;
 };
 
 // The parameters: the work, and whether handles are of several pages.
