@@ -15,8 +15,8 @@
 
 namespace frugal {
 
-// What is handed out counts by its size, as with PyTorch's allocators, wherever it lies; all else by `group`, that of the
-// block's arena. Not thread-safe.
+// What is handed out counts by its size, as with PyTorch's allocators, wherever it lies; all else by `group`, that of
+// the block's arena. Not thread-safe.
 class Ledger {
  public:
   Ledger() = default;
