@@ -1,6 +1,6 @@
 #include "allocator/allocator_state.h"
 
-#include "allocator/backing/movable_backing.h"
+#include "allocator/backing/paired_backing.h"
 #include "allocator/backing/segment_backing.h"
 
 namespace frugal {
@@ -12,7 +12,7 @@ std::unique_ptr<Backing> BackingFor(Device& device, ArenaSet& arenas, Ledger& le
   if (!device.HasVirtualMemory()) {
     return std::make_unique<SegmentBacking>(device, arenas, ledger, memory_limit, clocks, directory, owner, lock);
   }
-  return std::make_unique<MovableBacking>(device, arenas, ledger, memory_limit, clocks, directory, owner, lock);
+  return std::make_unique<PairedBacking>(device, arenas, ledger, memory_limit, clocks, directory, owner, lock);
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ AllocatorState::AllocatorState(Device& device, AddressDirectory& directory, Recl
       observers(ledger.observers()),
       memory_limit(device, shared_limit, lock),
       clocks(device, ledger, reclaimer, lock),
-      arenas(clocks, ledger),
+      arenas(device.HasVirtualMemory(), clocks, ledger),
       backing(BackingFor(device, arenas, ledger, memory_limit, clocks, directory, owner, lock)),
       pools(arenas, *backing),
       returns(ledger, clocks, *backing, pools),
@@ -65,6 +65,7 @@ void AllocatorState::CheckInvariants() const {
   }
   FRUGAL_CHECK(births == nullptr || births->live() == recorded);
   FRUGAL_CHECK(active.count() == ledger.statistics().active_bytes()[SizeGroup::kAll].current);
+  FRUGAL_CHECK(ledger.statistics().reserved_bytes[SizeGroup::kAll].current == backing->held().count());
   backing->CheckInvariants();
 }
 

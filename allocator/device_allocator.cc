@@ -32,11 +32,10 @@ absl::StatusOr<Allocation> DeviceAllocator::AllocateWatched(Bytes requested, Str
       [&] { return WithLock(&DeviceAllocator::AllocateLocked, &Fail, requested, stream, annotation, least, sample); });
 }
 
-absl::StatusOr<Allocation> DeviceAllocator::AllocateInPool(PoolId pool, Bytes requested, Stream stream,
-                                                           void* annotation, Bytes least, Sample sample,
-                                                           bool only_free) {
+absl::StatusOr<Allocation> DeviceAllocator::AllocateFrom(MemorySource source, Bytes requested, Stream stream,
+                                                         void* annotation, Bytes least, Sample sample, bool only_free) {
   return Watched([&] {
-    return WithLock(&DeviceAllocator::AllocateInPoolLocked, &Fail, pool, requested, stream, annotation, least, sample,
+    return WithLock(&DeviceAllocator::AllocateFromLocked, &Fail, source, requested, stream, annotation, least, sample,
                     only_free);
   });
 }
@@ -78,12 +77,13 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
 }
 
 // As AllocateLocked, of which a part that both share would take ten instructions more.
-absl::StatusOr<Allocation> DeviceAllocator::AllocateInPoolLocked(PoolId pool, Bytes requested, Stream stream,
-                                                                 void* annotation, Bytes least, Sample sample,
-                                                                 bool only_free) {
+absl::StatusOr<Allocation> DeviceAllocator::AllocateFromLocked(MemorySource source, Bytes requested, Stream stream,
+                                                               void* annotation, Bytes least, Sample sample,
+                                                               bool only_free) {
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   if (state_.returns.needs_poll()) state_.ledger.failures().Absorb(state_.returns.Poll());
-  Arena& arena = state_.arenas.Get(stream, ClassOf(size), pool);
+  const SizeClass size_class = source.kind == MemoryKind::kSegment ? CoarseClassOf(size) : ClassOf(size);
+  Arena& arena = state_.arenas.Get(stream, size_class, source);
   Block* block = only_free ? TakeFree(arena, size) : arena.Take(size);
   if (block == nullptr) {
     if (only_free) return absl::ResourceExhaustedError("no free block of the pool is large enough");
@@ -117,7 +117,7 @@ absl::Status DeviceAllocator::KeepPoolLocked(PoolId pool) {
 }
 
 Block* DeviceAllocator::TakeFree(Arena& arena, Bytes size) {
-  Arena* const from = state_.arenas.WithRoom(arena, size);
+  Arena* const from = state_.arenas.WithAnyRoom(arena, size);
   return from == nullptr ? nullptr : from->Take(size);
 }
 

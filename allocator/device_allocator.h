@@ -22,6 +22,7 @@
 #include "allocator/inspection.h"
 #include "allocator/port/check.h"
 #include "allocator/port/device.h"
+#include "allocator/port/memory_source.h"
 #include "allocator/port/pool_id.h"
 #include "allocator/port/units.h"
 #include "allocator/sleep.h"
@@ -53,10 +54,11 @@ class DeviceAllocator {
   absl::StatusOr<Allocation> Allocate(Bytes requested, Stream stream, void* annotation = nullptr,
                                       Bytes least = Bytes(0), Sample sample = {});
 
-  // The same for a private pool, whose free blocks serve nobody else; its free handles may move to others. `only_free`:
-  // kResourceExhausted if no free block of the pool serves, with nothing said of that.
-  absl::StatusOr<Allocation> AllocateInPool(PoolId pool, Bytes requested, Stream stream, void* annotation = nullptr,
-                                            Bytes least = Bytes(0), Sample sample = {}, bool only_free = false);
+  // The same from this source. Free blocks of a private pool serve nobody else; its free handles may move to others.
+  // `only_free`: kResourceExhausted if no free block of the pool serves, with nothing said of that.
+  absl::StatusOr<Allocation> AllocateFrom(MemorySource source, Bytes requested, Stream stream,
+                                          void* annotation = nullptr, Bytes least = Bytes(0), Sample sample = {},
+                                          bool only_free = false);
   // A graph may be captured that reads what the pool has in use: that serves nobody else, also when it is free again,
   // until the pool is released and the host has waited. REQUIRES: the pool is asked for nothing from now on.
   absl::Status KeepPool(PoolId pool);
@@ -111,8 +113,8 @@ class DeviceAllocator {
   // --- What the functions of the same names do once they have the lock.
   absl::StatusOr<Allocation> AllocateLocked(Bytes requested, Stream stream, void* annotation, Bytes least,
                                             Sample sample) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
-  absl::StatusOr<Allocation> AllocateInPoolLocked(PoolId pool, Bytes requested, Stream stream, void* annotation,
-                                                  Bytes least, Sample sample, bool only_free)
+  absl::StatusOr<Allocation> AllocateFromLocked(MemorySource source, Bytes requested, Stream stream, void* annotation,
+                                                Bytes least, Sample sample, bool only_free)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::Status KeepPoolLocked(PoolId pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
   absl::Status ReleasePoolLocked(PoolId pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);

@@ -20,14 +20,14 @@ SegmentView EmptySegment(const Extent& extent, Address start) {
   segment.stream = extent.arena().clock().stream();
   segment.pool = extent.arena().pool();
   segment.small = extent.arena().group() == SizeGroup::kSmall;
-  segment.mapped = extent.kind() == Extent::Kind::kMovable;
+  segment.mapped = extent.kind() == MemoryKind::kMovable;
   return segment;
 }
 
 // Those without memory that the block lies in, but one that it shares with the block before.
 Bytes EmptyPagesFrom(const Block& block) {
   const Extent& extent = *block.extent;
-  if (extent.kind() != Extent::Kind::kMovable) return Bytes(0);
+  if (extent.kind() != MemoryKind::kMovable) return Bytes(0);
   int64_t empty = 0;
   for (int64_t page = PagesCovering(block.address - extent.start()).count();
        Pages(page).bytes() < block.end() - extent.start(); ++page) {

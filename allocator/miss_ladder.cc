@@ -34,8 +34,9 @@ absl::Status MissLadder::MakeRoom(Miss& miss) {
     status = parts_.backing.Extend(miss.arena, miss.size, WaitPolicy::kIntoReserve);
   }
   if (!absl::IsResourceExhausted(status)) return status;
-  // A size class is a preference: before others have to give memory back, what is free for another class serves.
-  if (HasRoom(miss)) return absl::OkStatus();
+  // A size class is a preference: before others have to give memory back, what is free for another class serves,
+  // and what is free in segments.
+  if (HasAnyRoom(miss)) return absl::OkStatus();
   ++parts_.ledger.statistics().num_alloc_retries;
   status = MakeRoomByReclaiming(miss);
   if (absl::IsResourceExhausted(status)) status = MakeRoomBehindHostWaits(miss);
@@ -65,7 +66,7 @@ absl::Status MissLadder::MakeRoomByReclaiming(Miss& miss) {
     const bool some = lock_.DuringForeignCall([&] { return (parts_.reclaimer->*step.reclaim)(); });
     if (!some) continue;
     parts_.ledger.failures().Absorb(parts_.returns.Poll());
-    if (HasRoom(miss)) return absl::OkStatus();
+    if (HasAnyRoom(miss)) return absl::OkStatus();
     status = parts_.backing.Extend(miss.arena, miss.size, WaitPolicy::kIntoReserve);
     if (!absl::IsResourceExhausted(status)) return status;
     miss.remedies.*step.gained = std::max(FreeAnywhere() - free, Bytes(0));
@@ -79,7 +80,7 @@ absl::Status MissLadder::MakeRoomBehindHostWaits(Miss& miss) {
   if (parts_.returns.awaits() || parts_.returns.awaits_host() || parts_.clocks.NeedsHost())
     parts_.ledger.failures().Absorb(parts_.returns.WaitForAllWork());
   miss.remedies.host_waits = awaiting - parts_.returns.Awaiting();
-  if (HasRoom(miss)) return absl::OkStatus();
+  if (HasAnyRoom(miss)) return absl::OkStatus();
   return parts_.backing.Extend(miss.arena, miss.size, WaitPolicy::kWithHostWaits);
 }
 
@@ -90,7 +91,7 @@ absl::Status MissLadder::MakeRoomOfNeighbours(Miss& miss) {
   // Also what this allocator has free, since that may be in pieces that cannot be joined.
   const Bytes wanted = RoundUp(miss.size, kPageSize);
   if (!lock_.DuringForeignCall([&] { return parts_.reclaimer->AskNeighbours(wanted); })) return status;
-  if (HasRoom(miss)) return absl::OkStatus();
+  if (HasAnyRoom(miss)) return absl::OkStatus();
   status = parts_.backing.Extend(miss.arena, miss.size, WaitPolicy::kWithHostWaits);
   if (absl::IsResourceExhausted(status)) miss.remedies.neighbours = std::max(FreeAnywhere() - free, Bytes(0));
   return status;
@@ -104,7 +105,7 @@ bool MissLadder::FitsAlone(const Miss& miss) {
 }
 
 void MissLadder::NoteOutOfMemory(const Miss& miss, const absl::Status& failure) {
-  FRUGAL_CHECK(!HasRoom(miss));
+  FRUGAL_CHECK(!HasAnyRoom(miss));
   const MemoryInfo device = DeviceMemory();
   Statistics& statistics = parts_.ledger.statistics();
   ++statistics.num_ooms;

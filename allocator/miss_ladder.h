@@ -85,7 +85,10 @@ class MissLadder {
   void NoteOutOfMemory(const Miss& miss, const absl::Status& failure);
 
  private:
+  // In memory of the kind that was asked for.
   bool HasRoom(const Miss& miss) const { return parts_.arenas.WithRoom(miss.arena, miss.size) != nullptr; }
+  // In any that may serve.
+  bool HasAnyRoom(const Miss& miss) const { return parts_.arenas.WithAnyRoom(miss.arena, miss.size) != nullptr; }
   absl::Status MakeRoomBehindStreamWaits(Miss& miss);
   absl::Status MakeRoomByReclaiming(Miss& miss);
   absl::Status MakeRoomBehindHostWaits(Miss& miss);

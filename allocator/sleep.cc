@@ -96,10 +96,8 @@ Result Sleep::Locked(absl::FunctionRef<Result()> call) {
 
 template <typename Call>
 void Sleep::ForEachMovable(Call&& call) const {
-  for (const Arena* arena : state_.arenas.all()) {
-    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
-      if (extent->kind() == Extent::Kind::kMovable) call(*extent);
-    }
+  for (const Arena* arena : state_.arenas.of(MemoryKind::kMovable)) {
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) call(*extent);
   }
 }
 
@@ -262,7 +260,7 @@ void Sleep::AddStayed(Extent& extent, Choice chosen, const BirthEpochs* births, 
   std::optional<Why> why;
   for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
     if (!meant.contains(block)) continue;
-    if (extent.kind() == Extent::Kind::kSegment) {
+    if (extent.kind() == MemoryKind::kSegment) {
       parts.push_back({ViewOf(*block, births), block->size, Why::kNoVirtualMemory});
       continue;
     }

@@ -1,7 +1,7 @@
 // Where the physical memory of a device's arenas comes from when a request misses.
 //
-// Implementations: MovableBacking (handles that are remapped) and SegmentBacking (pieces of cudaMalloc, for
-// devices without virtual memory).
+// Implementations: MovableBacking (handles that are remapped), SegmentBacking (pieces of cudaMalloc), and PairedBacking
+// (both).
 
 #ifndef FRUGAL_ALLOCATOR_BACKING_BACKING_H_
 #define FRUGAL_ALLOCATOR_BACKING_BACKING_H_
@@ -57,7 +57,7 @@ class Backing {
   virtual void SetOptions(const PolicyOptions& /*options*/) {}
   // The most that was in use, of which the statistics are about to forget.
   virtual void KeepPeak(Bytes /*most_in_use*/) {}
-  virtual absl::Status KeepInPlace(Address /*start*/, Bytes /*size*/, bool /*keep*/) { return absl::OkStatus(); }
+  virtual absl::Status KeepInPlace(Address start, Bytes size, bool keep) = 0;
 
   // See Sleep. The pages, of handles that nothing but sleeping and claimed blocks lie in, give theirs to the device.
   // `emptied`: what went, from the start of each run on. An error ends it.

@@ -22,14 +22,6 @@ Bytes ExtentSize(const Arena& arena, Bytes device_total, Bytes request) {
   return RoundUp(std::max(part, request), kPageSize);
 }
 
-// REQUIRES: the extent contains [start, end).
-bool IsHandedOut(const Extent& extent, Address start, Address end) {
-  for (const Block* block = extent.BlockAt(start); block != nullptr && block->address < end; block = block->next) {
-    if (block->state != BlockState::kAllocated) return false;
-  }
-  return true;
-}
-
 absl::Status AlreadyThere() { return absl::AlreadyExistsError("there is a free block that is large enough"); }
 
 }  // namespace
@@ -52,7 +44,7 @@ MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger,
 
 MovableBacking::~MovableBacking() {
   absl::Status status = handles_.ReleaseAll();
-  for (Arena* arena : arenas_.all()) {
+  for (Arena* arena : arenas_.of(MemoryKind::kMovable)) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       directory_.Erase(extent->start());
       status.Update(device_.Unreserve(extent->start(), extent->size()));
@@ -185,7 +177,7 @@ bool MovableBacking::IsWorthGrowing(Bytes more, Bytes size, Bytes left) const {
   if (more > left) return false;
   const Counter& active = ledger_.statistics().active_bytes()[SizeGroup::kAll];
   const int64_t most = std::max({most_in_use_.count(), active.peak, active.current + size.count()});
-  const int64_t beyond = handles_.held().bytes().count() + more.count() - most;
+  const int64_t beyond = ledger_.statistics().reserved_bytes[SizeGroup::kAll].current + more.count() - most;
   const int64_t of_use = std::max(most / options_.use_part, Pages(options_.largest_piece).bytes().count());
   return beyond <= std::min((left - more).count() / options_.waste_part, of_use);
 }
@@ -222,13 +214,13 @@ absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
     start = reserve();
   }
   if (!start.ok()) return start.status();
-  Extent& extent = arena.AddExtent(Extent::Kind::kMovable, *start, reserved);
+  Extent& extent = arena.AddExtent(*start, reserved);
   directory_.Insert(*start, reserved, owner_);
   return &extent;
 }
 
 Offers MovableBacking::OffersFor(Attempt& attempt) {
-  return Offers(arenas_.all(), [&attempt](const Block& block) { return attempt.MayTake(block); });
+  return Offers(arenas_.of(MemoryKind::kMovable), [&attempt](const Block& block) { return attempt.MayTake(block); });
 }
 
 absl::Status MovableBacking::Plan(Planner* planner, Attempt& attempt, bool remaps) {
@@ -382,7 +374,7 @@ absl::Status MovableBacking::KeepInPlace(Address start, Bytes size, bool keep) {
   const absl::StatusOr<PageRun> run = LivePages(start, size);
   if (!run.ok()) return run.status();
   // Free memory may be let go of, since it stays when its block is given back.
-  if (keep && !IsHandedOut(*run->extent, start, start + size))
+  if (keep && !run->extent->IsAllocated(start, start + size))
     return absl::NotFoundError("the range is not all in use: keep a tensor's memory while the tensor lives");
   std::vector<Handle*> handles;
   for (int64_t page = run->first; page < run->end(); ++page) {
@@ -400,7 +392,7 @@ absl::Status MovableBacking::KeepInPlace(Address start, Bytes size, bool keep) {
 }
 
 absl::StatusOr<PageRun> MovableBacking::LivePages(Address start, Bytes size) const {
-  for (const Arena* arena : arenas_.all()) {
+  for (const Arena* arena : arenas_.of(MemoryKind::kMovable)) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       if (!extent->Contains(start) || size <= Bytes(0) || extent->end() - start < size) continue;
       const int64_t first = (start - extent->start()).count() / kPageSize.count();
@@ -418,13 +410,11 @@ absl::StatusOr<PageRun> MovableBacking::LivePages(Address start, Bytes size) con
 void MovableBacking::CheckInvariants() const {
   handles_.CheckInvariants();
   guests_.CheckInvariants();
-  for (const Arena* arena : arenas_.all()) {
+  for (const Arena* arena : arenas_.of(MemoryKind::kMovable)) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       CheckUnusable(*extent);
     }
   }
-  const Bytes reserved(ledger_.statistics().reserved_bytes[SizeGroup::kAll].current);
-  FRUGAL_CHECK(reserved == handles_.held().bytes());
 }
 
 }  // namespace frugal

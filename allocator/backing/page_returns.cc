@@ -60,14 +60,15 @@ absl::StatusOr<Bytes> PageReturns::ReturnSpares() {
 
 bool PageReturns::IsBehindHost(const UseMarks& marks) {
   if (!clocks_.HasPassed(marks.era())) return clocks_.NeedsHost(marks.era());
-  return std::any_of(arenas_.all().begin(), arenas_.all().end(), [&](const Arena* arena) {
-    const StreamClock& clock = arena->clock();
-    if (clock.stream().lasts() || arena->free_blocks().LargestSize() < kPageSize) return false;
-    const std::vector<Donation> free = WholeFreeHandles(*arena);
-    return std::any_of(free.begin(), free.end(), [&](const Donation& donation) {
-      return marks.IsUnused(*donation.block) && !clock.IsEnded(clock.Expand(donation.block->last_use));
-    });
-  });
+  return std::any_of(
+      arenas_.of(MemoryKind::kMovable).begin(), arenas_.of(MemoryKind::kMovable).end(), [&](const Arena* arena) {
+        const StreamClock& clock = arena->clock();
+        if (clock.stream().lasts() || arena->free_blocks().LargestSize() < kPageSize) return false;
+        const std::vector<Donation> free = WholeFreeHandles(*arena);
+        return std::any_of(free.begin(), free.end(), [&](const Donation& donation) {
+          return marks.IsUnused(*donation.block) && !clock.IsEnded(clock.Expand(donation.block->last_use));
+        });
+      });
 }
 
 void PageReturns::ChooseSpares(Bytes enough, StreamQuestions& questions, Leaving& leaving) const {
@@ -79,7 +80,7 @@ void PageReturns::ChooseSpares(Bytes enough, StreamQuestions& questions, Leaving
 
 void PageReturns::ChoosePages(Bytes enough, absl::FunctionRef<bool(const Block&)> goes, StreamQuestions& questions,
                               Leaving& leaving) const {
-  for (const Arena* arena : arenas_.all()) {
+  for (const Arena* arena : arenas_.of(MemoryKind::kMovable)) {
     if (arena->free_blocks().LargestSize() < kPageSize) continue;
     for (Donation& donation : WholeFreeHandles(*arena)) {
       if (leaving.size >= enough) return;

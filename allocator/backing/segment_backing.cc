@@ -27,7 +27,7 @@ Bytes SegmentSize(SizeGroup group, Bytes request) {
 
 SegmentBacking::~SegmentBacking() {
   absl::Status status;
-  for (const Arena* arena : arenas_.all()) {
+  for (const Arena* arena : arenas_.of(MemoryKind::kSegment)) {
     for (const std::unique_ptr<Extent>& segment : arena->extents()) {
       directory_.Erase(segment->start());
       status.Update(device_.Free(segment->start()));
@@ -38,32 +38,39 @@ SegmentBacking::~SegmentBacking() {
 }
 
 absl::Status SegmentBacking::Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) {
-  absl::Status status = AddSegment(arena, size);
+  absl::Status status = Grow(arena, size, wait_policy);
   if (!absl::IsResourceExhausted(status) || wait_policy != WaitPolicy::kWithHostWaits) return status;
   WaitForFreeSegments();
   absl::StatusOr<Bytes> returned = ReturnFree(kUnlimited, std::nullopt);
   if (!returned.ok()) return returned.status();
-  return *returned > Bytes(0) ? AddSegment(arena, size) : status;
+  return *returned > Bytes(0) ? Grow(arena, size, wait_policy) : status;
 }
 
-absl::Status SegmentBacking::AddSegment(Arena& arena, Bytes size) {
-  const Bytes segment = SegmentSize(arena.group(), size);
+absl::Status SegmentBacking::Grow(Arena& arena, Bytes size, WaitPolicy wait_policy) {
+  const Bytes usual = SegmentSize(arena.group(), size);
+  const Bytes least = RoundUp(size, kPageSize);
+  absl::Status status = AddSegment(arena, usual, wait_policy);
+  return absl::IsResourceExhausted(status) && least < usual ? AddSegment(arena, least, wait_policy) : status;
+}
+
+absl::Status SegmentBacking::AddSegment(Arena& arena, Bytes segment, WaitPolicy wait_policy) {
   const absl::StatusOr<MemoryInfo> device = memory_limit_.Ask();
   if (!device.ok()) return device.status();
-  absl::StatusOr<Reservation> promised = memory_limit_.Reserve(*device, segment);
+  const Bytes left = wait_policy >= WaitPolicy::kIntoReserve ? Bytes(0) : memory_limit_.reserve();
+  absl::StatusOr<Reservation> promised = memory_limit_.Reserve(*device, segment, left);
   if (!promised.ok()) return promised.status();
   const absl::StatusOr<Address> start = lock_.DuringDriverCall([&] { return device_.Malloc(segment); });
   if (!start.ok()) return start.status();
   promised->Redeem(segment);
   held_ += segment;
   ledger_.Acquired(arena.group(), segment);
-  arena.AddExtent(Extent::Kind::kSegment, *start, segment);
+  arena.AddExtent(*start, segment);
   directory_.Insert(*start, segment, owner_);
   return absl::OkStatus();
 }
 
 void SegmentBacking::WaitForFreeSegments() {
-  for (const Arena* arena : arenas_.all()) {
+  for (const Arena* arena : arenas_.of(MemoryKind::kSegment)) {
     for (const std::unique_ptr<Extent>& segment : arena->extents()) {
       if (!IsWhollyFree(*segment)) continue;
       // Where a stream is captured or the driver fails, some of them stay.
@@ -97,9 +104,10 @@ absl::StatusOr<Bytes> SegmentBacking::ReturnSegments(Bytes enough, Goes goes) {
   std::vector<Block*> leaving = questions.Choose([&] {
     std::vector<Block*> chosen;
     Bytes size;
-    for (const Arena* arena : arenas_.all()) {
+    for (const Arena* arena : arenas_.of(MemoryKind::kSegment)) {
       for (const std::unique_ptr<Extent>& segment : arena->extents()) {
-        if (size >= enough || !IsWhollyFree(*segment) || !goes(*segment->first_block(), questions)) continue;
+        if (size >= enough || !IsWhollyFree(*segment) || keepers_.contains(segment->start())) continue;
+        if (!goes(*segment->first_block(), questions)) continue;
         size += segment->size();
         chosen.push_back(segment->first_block());
       }
@@ -141,8 +149,37 @@ absl::Status SegmentBacking::ReturnSegment(Block* claimed) {
   return absl::OkStatus();
 }
 
+const Extent* SegmentBacking::SegmentWith(Address address) const {
+  for (const Arena* arena : arenas_.of(MemoryKind::kSegment)) {
+    for (const std::unique_ptr<Extent>& segment : arena->extents()) {
+      if (segment->Contains(address)) return segment.get();
+    }
+  }
+  return nullptr;
+}
+
+absl::Status SegmentBacking::KeepInPlace(Address start, Bytes size, bool keep) {
+  const Extent* const segment = SegmentWith(start);
+  const bool is_inside = segment != nullptr && size > Bytes(0) && size <= segment->end() - start;
+  if (!is_inside) return absl::NotFoundError("the range is not ours");
+  if (keep) {
+    if (!segment->IsAllocated(start, start + size))
+      return absl::NotFoundError("the range is not all in use: keep a tensor's memory while the tensor lives");
+    ++keepers_[segment->start()];
+    return absl::OkStatus();
+  }
+  const auto kept = keepers_.find(segment->start());
+  if (kept == keepers_.end()) return absl::FailedPreconditionError("the memory was not kept in place");
+  if (--kept->second == 0) keepers_.erase(kept);
+  return absl::OkStatus();
+}
+
 void SegmentBacking::CheckInvariants() const {
-  FRUGAL_CHECK(ledger_.statistics().reserved_bytes[SizeGroup::kAll].current == held_.count());
+  Bytes held;
+  for (const Arena* arena : arenas_.of(MemoryKind::kSegment)) {
+    for (const std::unique_ptr<Extent>& segment : arena->extents()) held += segment->size();
+  }
+  FRUGAL_CHECK(held == held_);
 }
 
 }  // namespace frugal

@@ -1,9 +1,10 @@
-// Backing made of segments of cudaMalloc, for devices without virtual memory: what is free in one segment can
-// never be joined with what is free in another.
+// Backing made of segments of cudaMalloc, for memory that other processes and libraries are to open, and for devices
+// without virtual memory: what is free in one segment can never be joined with what is free in another.
 
 #ifndef FRUGAL_ALLOCATOR_BACKING_SEGMENT_BACKING_H_
 #define FRUGAL_ALLOCATOR_BACKING_SEGMENT_BACKING_H_
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -39,6 +40,10 @@ class SegmentBacking : public Backing {
   absl::Status Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) override;
   absl::StatusOr<Bytes> ReturnFree(Bytes enough, const OnlyPool& only) override;
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override;
+  // null: it lies in none.
+  const Extent* SegmentWith(Address address) const;
+  // One that is kept stays with its arena also when it is free.
+  absl::Status KeepInPlace(Address start, Bytes size, bool keep) override;
   Bytes held() const override { return held_; }
   void CheckInvariants() const override;
 
@@ -47,9 +52,11 @@ class SegmentBacking : public Backing {
   void WaitForFreeSegments();
   // Whether a free segment, which is one block, may go.
   using Goes = absl::FunctionRef<bool(const Block&, StreamQuestions&)>;
-  // Up to the first that the driver refuses.
+  // Of segments that nobody keeps, up to the first that the driver refuses.
   absl::StatusOr<Bytes> ReturnSegments(Bytes enough, Goes goes);
-  absl::Status AddSegment(Arena& arena, Bytes size);
+  // Of the usual size, or of what the request takes if there is not so much.
+  absl::Status Grow(Arena& arena, Bytes size, WaitPolicy wait_policy);
+  absl::Status AddSegment(Arena& arena, Bytes segment, WaitPolicy wait_policy);
   absl::Status ReturnSegment(Block* claimed);
 
   Device& device_;
@@ -61,6 +68,8 @@ class SegmentBacking : public Backing {
   DeviceAllocator* const owner_;
   AllocatorLocks lock_;
   Bytes held_;
+  // By where a segment starts: how often it was kept.
+  absl::flat_hash_map<Address, int> keepers_;
 };
 
 }  // namespace frugal

@@ -40,10 +40,10 @@ Block* Arena::PutBack(Block* block, BlockStep step) {
   return EnterFreeMerged(block);
 }
 
-Extent& Arena::AddExtent(Extent::Kind kind, Address start, Bytes size) {
-  extents_.push_back(std::make_unique<Extent>(*this, kind, start, size, blocks_));
+Extent& Arena::AddExtent(Address start, Bytes size) {
+  extents_.push_back(std::make_unique<Extent>(*this, kind_, start, size, blocks_));
   Extent& extent = *extents_.back();
-  if (kind == Extent::Kind::kMovable) {
+  if (kind_ == MemoryKind::kMovable) {
     holes_.emplace(start, extent.first_block());
   } else {
     MappingChanged(MemoryEvent::Kind::kSegmentAllocate, start, size, 1);
@@ -55,7 +55,7 @@ Extent& Arena::AddExtent(Extent::Kind kind, Address start, Bytes size) {
 void Arena::RemoveExtent(Extent& extent) {
   Block* only = extent.first_block();
   FRUGAL_CHECK(only->size == extent.size());
-  if (extent.kind() == Extent::Kind::kMovable) {
+  if (kind_ == MemoryKind::kMovable) {
     FRUGAL_CHECK(only->state == BlockState::kHole);
     holes_.erase(only->address);
   } else {

@@ -1,4 +1,4 @@
-// The blocks of one stream, size class and pool: where they lie, which are free, where the holes are.
+// The blocks of one stream, size class and source: where they lie, which are free, where the holes are.
 
 #ifndef FRUGAL_ALLOCATOR_BLOCKS_ARENA_H_
 #define FRUGAL_ALLOCATOR_BLOCKS_ARENA_H_
@@ -17,6 +17,7 @@
 #include "allocator/blocks/statistics.h"
 #include "allocator/blocks/stream_clock.h"
 #include "allocator/port/device.h"
+#include "allocator/port/memory_source.h"
 #include "allocator/port/observer.h"
 #include "allocator/port/pool_id.h"
 #include "allocator/port/units.h"
@@ -27,8 +28,14 @@ namespace frugal {
 // Invariants: the free index holds each free block of the extents and nothing else; the same for holes.
 class Arena {
  public:
-  Arena(StreamClock& clock, SizeClass size_class, BlockFactory& blocks, Ledger& ledger)
-      : clock_(clock), size_class_(size_class), group_(GroupOf(size_class)), blocks_(blocks), ledger_(ledger) {}
+  // All of its extents are of `kind`.
+  Arena(StreamClock& clock, SizeClass size_class, MemoryKind kind, BlockFactory& blocks, Ledger& ledger)
+      : clock_(clock),
+        size_class_(size_class),
+        group_(GroupOf(size_class)),
+        kind_(kind),
+        blocks_(blocks),
+        ledger_(ledger) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
@@ -36,7 +43,9 @@ class Arena {
   SizeClass size_class() const { return size_class_; }
   // As the statistics count.
   SizeGroup group() const { return group_; }
+  MemoryKind kind() const { return kind_; }
   PoolId pool() const { return pool_; }
+  MemorySource source() const { return {pool_, kind_}; }
   // REQUIRES: nothing is in use.
   void BelongTo(PoolId pool) { pool_ = pool; }
   // Whether a block is handed out, awaiting or set aside.
@@ -54,7 +63,7 @@ class Arena {
   PastStitches& past_stitches() { return past_stitches_; }
   const PastStitches& past_stitches() const { return past_stitches_; }
 
-  Extent& AddExtent(Extent::Kind kind, Address start, Bytes size);
+  Extent& AddExtent(Address start, Bytes size);
   // REQUIRES: an extent of this arena that is one free segment, or one hole without views.
   void RemoveExtent(Extent& extent);
 
@@ -107,6 +116,7 @@ class Arena {
   StreamClock& clock_;
   const SizeClass size_class_;
   const SizeGroup group_;
+  const MemoryKind kind_;
   PoolId pool_;
   BlockFactory& blocks_;
   Ledger& ledger_;

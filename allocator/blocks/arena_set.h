@@ -1,4 +1,4 @@
-// All arenas of a device: one for each stream, size class and private pool that was asked for.
+// All arenas of a device: one for each stream, size class and source that was asked for.
 
 #ifndef FRUGAL_ALLOCATOR_BLOCKS_ARENA_SET_H_
 #define FRUGAL_ALLOCATOR_BLOCKS_ARENA_SET_H_
@@ -18,6 +18,7 @@
 #include "allocator/blocks/arena.h"
 #include "allocator/blocks/size_class.h"
 #include "allocator/blocks/stream_clocks.h"
+#include "allocator/port/memory_source.h"
 #include "allocator/port/pool_id.h"
 
 namespace frugal {
@@ -26,13 +27,15 @@ namespace frugal {
 // serve that pool alone, while their handles move like all others. Not thread-safe.
 class ArenaSet {
  public:
-  ArenaSet(StreamClocks& clocks, Ledger& ledger) : clocks_(clocks), ledger_(ledger) {}
+  // `can_move`: else all arenas are of segments.
+  ArenaSet(bool can_move, StreamClocks& clocks, Ledger& ledger)
+      : can_move_(can_move), clocks_(clocks), ledger_(ledger) {}
 
   // The program names the stream at this moment.
   ABSL_ATTRIBUTE_ALWAYS_INLINE Arena& Get(Stream stream, SizeClass size_class) {
     Arena*& recent = recent_[RecentSlot(stream, size_class)];
     if (recent == nullptr || recent->clock().stream() != stream || recent->size_class() != size_class) [[unlikely]] {
-      Arena& arena = Find(stream, size_class, PoolId());
+      Arena& arena = Find(stream, size_class, MemorySource());
       // The others are named each time.
       if (!stream.lasts()) return arena;
       recent = &arena;
@@ -40,34 +43,28 @@ class ArenaSet {
     return *recent;
   }
 
-  // The same for a private pool.
-  Arena& Get(Stream stream, SizeClass size_class, PoolId pool) { return Find(stream, size_class, pool); }
+  Arena& Get(Stream stream, SizeClass size_class, MemorySource source) { return Find(stream, size_class, source); }
   // Nobody holds the pool any more. Its arenas go to later pools as soon as nothing in them is in use, since ranges of
   // addresses are for good.
   void Release(PoolId pool) {
     for (auto it = by_key_.begin(); it != by_key_.end();) {
-      if (const auto here = it++; std::get<PoolId>(here->first) == pool) {
+      if (const auto here = it++; std::get<MemorySource>(here->first).pool == pool) {
         released_.push_back(std::move(here->second));
         by_key_.erase(here);
       }
     }
   }
 
-  // The arena that has the smallest free block of at least `size` among those of the same stream and pool, `arena`
+  // The arena that has the smallest free block of at least `size` among those of the same stream and source, `arena`
   // itself before all others; null: none has one.
   Arena* WithRoom(Arena& arena, Bytes size) const {
     if (arena.free_blocks().BestFit(size) != nullptr) return &arena;
-    Arena* best = nullptr;
-    Bytes smallest = kUnlimited;
-    for (const SizeClass size_class : kSizeClasses) {
-      const auto found = by_key_.find({&arena.clock(), size_class, arena.pool()});
-      if (found == by_key_.end() || found->second == nullptr) continue;
-      const Block* const block = found->second->free_blocks().BestFit(size);
-      if (block == nullptr || block->size >= smallest) continue;
-      best = found->second.get();
-      smallest = block->size;
-    }
-    return best;
+    return Smallest(arena.clock(), arena.source(), size);
+  }
+  // The same, or else one of segments of the same stream and pool.
+  Arena* WithAnyRoom(Arena& arena, Bytes size) const {
+    Arena* const same = WithRoom(arena, size);
+    return same != nullptr ? same : Smallest(arena.clock(), {arena.pool(), MemoryKind::kSegment}, size);
   }
 
   // Whether memory is mapped for the pool.
@@ -79,6 +76,7 @@ class ArenaSet {
 
   // In the order in which they were first asked for.
   const std::vector<Arena*>& all() const { return all_; }
+  const std::vector<Arena*>& of(MemoryKind kind) const { return by_kind_[static_cast<size_t>(kind)]; }
 
   // The largest free block of all.
   Bytes LargestFree() const {
@@ -96,23 +94,41 @@ class ArenaSet {
            (64 - std::countr_zero(kRecent));
   }
 
-  Arena& Find(Stream stream, SizeClass size_class, PoolId pool) {
-    StreamClock& clock = clocks_.Name(stream);
-    std::unique_ptr<Arena>& arena = by_key_[{&clock, size_class, pool}];
-    if (arena != nullptr) return *arena;
-    if (!pool.is_default()) arena = TakeReleased(clock, size_class);
-    if (arena == nullptr) {
-      arena = std::make_unique<Arena>(clock, size_class, blocks_, ledger_);
-      all_.push_back(arena.get());
+  // null: none of these has a free block of at least `size`.
+  Arena* Smallest(const StreamClock& clock, MemorySource source, Bytes size) const {
+    Arena* best = nullptr;
+    Bytes smallest = kUnlimited;
+    for (const SizeClass size_class : kSizeClasses) {
+      const auto found = by_key_.find({&clock, size_class, source});
+      if (found == by_key_.end() || found->second == nullptr) continue;
+      const Block* const block = found->second->free_blocks().BestFit(size);
+      if (block == nullptr || block->size >= smallest) continue;
+      best = found->second.get();
+      smallest = block->size;
     }
-    arena->BelongTo(pool);
+    return best;
+  }
+
+  Arena& Find(Stream stream, SizeClass size_class, MemorySource source) {
+    if (!can_move_) source.kind = MemoryKind::kSegment;
+    StreamClock& clock = clocks_.Name(stream);
+    std::unique_ptr<Arena>& arena = by_key_[{&clock, size_class, source}];
+    if (arena != nullptr) return *arena;
+    if (!source.pool.is_default()) arena = TakeReleased(clock, size_class, source.kind);
+    if (arena == nullptr) {
+      arena = std::make_unique<Arena>(clock, size_class, source.kind, blocks_, ledger_);
+      all_.push_back(arena.get());
+      by_kind_[static_cast<size_t>(source.kind)].push_back(arena.get());
+    }
+    arena->BelongTo(source.pool);
     return *arena;
   }
 
   // null: none of which nothing is in use.
-  std::unique_ptr<Arena> TakeReleased(const StreamClock& clock, SizeClass size_class) {
+  std::unique_ptr<Arena> TakeReleased(const StreamClock& clock, SizeClass size_class, MemoryKind kind) {
     const auto found = std::find_if(released_.begin(), released_.end(), [&](const std::unique_ptr<Arena>& arena) {
-      return &arena->clock() == &clock && arena->size_class() == size_class && !arena->IsInUse();
+      return &arena->clock() == &clock && arena->size_class() == size_class && arena->kind() == kind &&
+             !arena->IsInUse();
     });
     if (found == released_.end()) return nullptr;
     std::unique_ptr<Arena> arena = std::move(*found);
@@ -120,15 +136,17 @@ class ArenaSet {
     return arena;
   }
 
+  const bool can_move_;
   StreamClocks& clocks_;
   Ledger& ledger_;
   BlockFactory blocks_;
-  absl::flat_hash_map<std::tuple<const StreamClock*, SizeClass, PoolId>, std::unique_ptr<Arena>> by_key_;
+  absl::flat_hash_map<std::tuple<const StreamClock*, SizeClass, MemorySource>, std::unique_ptr<Arena>> by_key_;
   // Of pools that were released, whose numbers they keep meanwhile.
   std::vector<std::unique_ptr<Arena>> released_;
   // The latest found with the same hash: the hash table costs five times as much.
   std::array<Arena*, kRecent> recent_ = {};
   std::vector<Arena*> all_;
+  std::array<std::vector<Arena*>, 2> by_kind_;
 };
 
 }  // namespace frugal

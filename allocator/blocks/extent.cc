@@ -6,15 +6,15 @@
 
 namespace frugal {
 
-Extent::Extent(Arena& arena, Kind kind, Address start, Bytes size, BlockFactory& blocks)
+Extent::Extent(Arena& arena, MemoryKind kind, Address start, Bytes size, BlockFactory& blocks)
     : arena_(arena),
       kind_(kind),
       start_(start),
       size_(size),
       blocks_(blocks),
-      first_(blocks.Make(this, start, size, kind == Kind::kMovable ? BlockState::kHole : BlockState::kFree)),
+      first_(blocks.Make(this, start, size, kind == MemoryKind::kMovable ? BlockState::kHole : BlockState::kFree)),
       starts_(start) {
-  FRUGAL_CHECK(kind == Kind::kSegment || start.value() % static_cast<uint64_t>(kPageSize.count()) == 0);
+  FRUGAL_CHECK(kind == MemoryKind::kSegment || start.value() % static_cast<uint64_t>(kPageSize.count()) == 0);
   starts_.Add(first_);
 }
 
@@ -33,6 +33,13 @@ PageRun Extent::WholePages(Address start, Address end) {
 PageRun Extent::PagesOf(Address start, Address end) {
   const int64_t first = (start - start_).count() / kPageSize.count();
   return PageRun{this, first, PagesCovering(end - start_).count() - first};
+}
+
+bool Extent::IsAllocated(Address start, Address end) const {
+  for (const Block* block = BlockAt(start); block != nullptr && block->address < end; block = block->next) {
+    if (block->state != BlockState::kAllocated) return false;
+  }
+  return true;
 }
 
 Block* Extent::Split(Block* block, Bytes size) {
@@ -64,7 +71,7 @@ void Extent::CheckInvariants() const {
     FRUGAL_CHECK(block->size > Bytes(0));
     const bool joins = previous != nullptr && previous->state == block->state;
     FRUGAL_CHECK(!joins || (block->state != BlockState::kFree && block->state != BlockState::kHole));
-    if (kind_ == Kind::kMovable) CheckPagesOf(*block);
+    if (kind_ == MemoryKind::kMovable) CheckPagesOf(*block);
     expected = block->end();
     previous = block;
   }

@@ -10,6 +10,7 @@
 #include "allocator/blocks/block.h"
 #include "allocator/blocks/block_starts.h"
 #include "allocator/blocks/page_table.h"
+#include "allocator/port/memory_source.h"
 #include "allocator/port/units.h"
 
 namespace frugal {
@@ -47,15 +48,12 @@ struct PageRun {
 //   ones may be unmapped; holes are whole pages.
 class Extent {
  public:
-  // kMovable: reserved addresses, filled with handles. kSegment: one piece of cudaMalloc, mapped for good.
-  enum class Kind { kMovable, kSegment };
-
-  // One block covers the whole: a hole, or free if it is a segment. REQUIRES: a movable one starts on a multiple of
-  // kPageSize.
-  Extent(Arena& arena, Kind kind, Address start, Bytes size, BlockFactory& blocks);
+  // kMovable: reserved addresses, filled with handles. kSegment: one piece of cudaMalloc. One block covers the whole: a
+  // hole, or free if it is a segment. REQUIRES: a movable one starts on a multiple of kPageSize.
+  Extent(Arena& arena, MemoryKind kind, Address start, Bytes size, BlockFactory& blocks);
 
   Arena& arena() const { return arena_; }
-  Kind kind() const { return kind_; }
+  MemoryKind kind() const { return kind_; }
   Address start() const { return start_; }
   Bytes size() const { return size_; }
   Address end() const { return start_ + size_; }
@@ -65,6 +63,8 @@ class Extent {
   // Quick but for small blocks, where it looks at those that start after the address in the same page.
   // REQUIRES: the extent contains the address.
   Block* BlockAt(Address address) const;
+  // Whether all of it lies in blocks that are handed out and awake. REQUIRES: the extent contains it.
+  bool IsAllocated(Address start, Address end) const;
   // The block that all of these pages lie in; null: several. O(1), however small blocks are. REQUIRES: a run of this
   // extent, which is movable.
   Block* BlockOver(PageRun run) const {
@@ -106,7 +106,7 @@ class Extent {
   }
 
   Arena& arena_;
-  const Kind kind_;
+  const MemoryKind kind_;
   const Address start_;
   const Bytes size_;
   BlockFactory& blocks_;

@@ -4,7 +4,6 @@
 #define FRUGAL_ALLOCATOR_BLOCKS_SIZE_CLASS_H_
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 
 #include "allocator/blocks/statistics.h"
@@ -39,6 +38,9 @@ inline SizeClass ClassOf(Bytes size) {
   if (size <= kSmallLimit) return size <= KiB(768) ? SizeClass::kUpTo768KiB : SizeClass::kUpTo1MiB;
   return SizeClass::kUpTo1536KiB;
 }
+
+// Of segments, which are larger than pages: two, as with PyTorch's own allocator.
+inline SizeClass CoarseClassOf(Bytes size) { return size > kSmallLimit ? SizeClass::kLarge : SizeClass::kUpTo1MiB; }
 
 inline SizeGroup GroupOf(SizeClass size_class) {
   return size_class >= SizeClass::kUpTo1536KiB ? SizeGroup::kLarge : SizeGroup::kSmall;

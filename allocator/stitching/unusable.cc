@@ -7,7 +7,7 @@
 namespace frugal {
 
 Bytes UnusablePart(const Block& block) {
-  if (block.extent->kind() != Extent::Kind::kMovable || block.size < kPageSize) return block.size;
+  if (block.extent->kind() != MemoryKind::kMovable || block.size < kPageSize) return block.size;
   return block.size - Pages(OfWholeHandles(block.extent->WholePages(block.address, block.end())).count).bytes();
 }
 

@@ -19,7 +19,7 @@ class FilledArenas : public testing::Test {
  protected:
   Arena& NewArena(int64_t pages) {
     Arena& arena = arenas_.Get(Stream{next_stream_++}, SizeClass::kLarge);
-    arena.AddExtent(Extent::Kind::kMovable, Address(next_address_), Pages(pages).bytes());
+    arena.AddExtent(Address(next_address_), Pages(pages).bytes());
     next_address_ += uint64_t{1} << 40;
     return arena;
   }
@@ -47,7 +47,7 @@ class FilledArenas : public testing::Test {
   Ledger ledger_;
   HeldLocks locks_;
   StreamClocks clocks_{device_, ledger_, nullptr, locks_.lock()};
-  ArenaSet arenas_{clocks_, ledger_};
+  ArenaSet arenas_{/*can_move=*/true, clocks_, ledger_};
 
  private:
   std::vector<std::unique_ptr<Handle>> handles_;

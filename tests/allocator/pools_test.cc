@@ -15,7 +15,7 @@ class Pools : public AllocatorTest {
   explicit Pools(Bytes memory = MiB(64)) : AllocatorTest(memory) {}
 
   Address AllocateIn(PoolId pool, Bytes size, Stream stream = kMain) {
-    const absl::StatusOr<Allocation> made = allocator_->AllocateInPool(pool, size, stream);
+    const absl::StatusOr<Allocation> made = allocator_->AllocateFrom({pool}, size, stream);
     EXPECT_TRUE(made.ok()) << made.status();
     allocator_->inspect().CheckInvariants();
     return made.ok() ? made->address : Address();
@@ -121,7 +121,7 @@ TEST_F(Pools, IdleMemoryOfAPoolGoesBack) {
 
 TEST_F(Pools, OnlyFreeBlocksServeWhereNothingElseIsToBeAsked) {
   const auto ask = [&](Bytes size) {
-    return allocator_->AllocateInPool(kPool, size, kMain, nullptr, Bytes(0), {}, /*only_free=*/true).status();
+    return allocator_->AllocateFrom({kPool}, size, kMain, nullptr, Bytes(0), {}, /*only_free=*/true).status();
   };
   EXPECT_TRUE(absl::IsResourceExhausted(ask(KiB(4))));
   const Address held = AllocateIn(kPool, KiB(4));

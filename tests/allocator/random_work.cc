@@ -58,7 +58,7 @@ void RandomWork::Allocate() {
   const Stream stream = DrawStream();
   const PoolId pool = work_.pools > 0 ? DrawPool() : PoolId();
   const absl::StatusOr<Allocation> made =
-      pool.is_default() ? allocator_.Allocate(size, stream) : allocator_.AllocateInPool(pool, size, stream);
+      pool.is_default() ? allocator_.Allocate(size, stream) : allocator_.AllocateFrom({pool}, size, stream);
   Note(made.status());
   out_of_memory_ += absl::IsResourceExhausted(made.status()) ? 1 : 0;
   if (made.ok()) {

@@ -1,4 +1,4 @@
-// A device without virtual memory gets the same policy on segments of cudaMalloc.
+// Segments of cudaMalloc: all that a device without virtual memory has, and beside handles what other processes open.
 
 #include "tests/allocator/allocator_fixture.h"
 #include "tests/devices/forwarding_device.h"
@@ -101,6 +101,120 @@ TEST_F(Segments, AreNobodysFromTheDriversCallOnUnlessItFails) {
   EXPECT_EQ(allocator.Trim().value_or(Bytes(0)), MiB(14));
   EXPECT_EQ(device.owner(), nullptr);
   EXPECT_EQ(directory_.Find(block), nullptr);
+}
+
+// On a device that can map.
+class SegmentsBesideHandles : public AllocatorTest {
+ protected:
+  SegmentsBesideHandles() : AllocatorTest(MiB(64)) {}
+
+  absl::StatusOr<Allocation> TryInSegment(Bytes size, Stream stream = kMain, PoolId pool = {}) {
+    absl::StatusOr<Allocation> made = allocator_->AllocateFrom({pool, MemoryKind::kSegment}, size, stream);
+    allocator_->inspect().CheckInvariants();
+    return made;
+  }
+  Address InSegment(Bytes size, Stream stream = kMain, PoolId pool = {}) {
+    const absl::StatusOr<Allocation> made = TryInSegment(size, stream, pool);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? made->address : Address();
+  }
+  bool IsMapped(Address address) const { return allocator_->inspect().FindSegment(address)->mapped; }
+};
+
+TEST_F(SegmentsBesideHandles, AreWhatWasAskedForAndNothingElseIs) {
+  EXPECT_FALSE(IsMapped(InSegment(MiB(3))));
+  EXPECT_TRUE(IsMapped(Allocate(MiB(3))));
+  EXPECT_EQ(all(statistics().reserved_bytes), MiB(20 + 4).count());
+  EXPECT_EQ(all(statistics().allocated_bytes), MiB(6).count());
+}
+
+TEST_F(SegmentsBesideHandles, JoinWhatIsFreeInThem) {
+  const Address first = InSegment(MiB(8));
+  const Address second = InSegment(MiB(8));
+  Free(first);
+  Free(second);
+  EXPECT_EQ(InSegment(MiB(20)), first);
+  EXPECT_EQ(calls(CallKind::kMalloc), 1u);
+}
+
+TEST_F(SegmentsBesideHandles, OfTheUsualSizeThatDoNotFitAreMadeAsSmallAsTheRequest) {
+  Allocate(MiB(60));
+  EXPECT_TRUE(TryInSegment(MiB(3)).ok());
+  EXPECT_EQ(all(statistics().reserved_bytes), MiB(64).count());
+}
+
+TEST_F(SegmentsBesideHandles, WhatIsFreeInOneKindGoesBackForTheOther) {
+  Free(InSegment(MiB(60)));
+  const Address moved = Allocate(MiB(60));
+  EXPECT_TRUE(IsMapped(moved));
+  Free(moved);
+  EXPECT_FALSE(IsMapped(InSegment(MiB(60))));
+}
+
+TEST_F(SegmentsBesideHandles, FreePartsOfOneServeARequestThatWouldFail) {
+  const Address front = InSegment(MiB(8));
+  InSegment(MiB(8));
+  Allocate(MiB(44));
+  Free(front);
+  EXPECT_FALSE(IsMapped(Allocate(MiB(8))));
+}
+
+TEST_F(SegmentsBesideHandles, FreePagesServeNoRequestForASegmentInPart) {
+  const Address front = Allocate(MiB(1));
+  Allocate(MiB(1) - kGrain);
+  Allocate(MiB(62));
+  Free(front);
+  EXPECT_TRUE(absl::IsResourceExhausted(TryInSegment(kGrain).status()));
+  EXPECT_EQ(LastOutOfMemory().requested, kGrain);
+}
+
+TEST_F(SegmentsBesideHandles, FreeBlocksServeTheirPoolAlone) {
+  constexpr PoolId kPool{0, 1};
+  const Address pooled = InSegment(MiB(8), kMain, kPool);
+  Free(pooled);
+  EXPECT_NE(InSegment(MiB(8)), pooled);
+  EXPECT_EQ(InSegment(MiB(8), kMain, kPool), pooled);
+}
+
+TEST_F(SegmentsBesideHandles, FreedOnOtherStreamIsNotReusedBeforeItsEvent) {
+  const Address block = InSegment(MiB(16));
+  ASSERT_TRUE(allocator_->RecordStream(block, kSide).ok());
+  device_.MakeBusyUntil(kSide, sim::Nanoseconds(100));
+  Free(block);
+  EXPECT_NE(InSegment(MiB(16)), block);
+  device_.AdvanceTo(sim::Nanoseconds(100));
+  EXPECT_EQ(InSegment(MiB(16)), block);
+}
+
+TEST_F(SegmentsBesideHandles, ThatAreKeptStayHoweverFree) {
+  const Address block = InSegment(MiB(16));
+  ASSERT_TRUE(allocator_->KeepInPlace(block, MiB(16), true).ok());
+  Free(block);
+  EXPECT_EQ(allocator_->Trim().value_or(Bytes(-1)), Bytes(0));
+  EXPECT_TRUE(absl::IsResourceExhausted(allocator_->Allocate(MiB(60), kSide).status()));
+  EXPECT_EQ(InSegment(MiB(16)), block);
+  ASSERT_TRUE(allocator_->KeepInPlace(block, MiB(16), false).ok());
+  Free(block);
+  EXPECT_EQ(allocator_->Trim().value_or(Bytes(-1)), MiB(16));
+}
+
+TEST_F(SegmentsBesideHandles, AreKeptOnlyWhereTheyAreInUse) {
+  const Address block = InSegment(MiB(16));
+  EXPECT_TRUE(absl::IsFailedPrecondition(allocator_->KeepInPlace(block, MiB(16), false)));
+  EXPECT_TRUE(absl::IsNotFound(allocator_->KeepInPlace(block, MiB(32), true)));
+  Free(block);
+  EXPECT_TRUE(absl::IsNotFound(allocator_->KeepInPlace(block, MiB(16), true)));
+}
+
+TEST_F(SegmentsBesideHandles, StayAwake) {
+  const Address segment = InSegment(MiB(8));
+  Allocate(MiB(8));
+  const auto all_of_it = [](Address, uint8_t) { return true; };
+  ASSERT_TRUE(allocator_->sleep().FallAsleep(all_of_it).ok());
+  EXPECT_EQ(allocator_->sleep().LetGo().value_or(Bytes(-1)), MiB(8));
+  const std::vector<Sleep::StayedPart> stayed = allocator_->sleep().Stayed(all_of_it);
+  ASSERT_EQ(stayed.size(), 1u);
+  EXPECT_EQ(stayed[0].block.address, segment);
 }
 
 }  // namespace

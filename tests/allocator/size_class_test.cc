@@ -37,7 +37,7 @@ class SizeClasses : public testing::WithParamInterface<bool>, public AllocatorTe
   std::vector<Address> Fill(Bytes size, Stream stream = kMain, PoolId pool = PoolId()) {
     std::vector<Address> blocks;
     for (;;) {
-      const absl::StatusOr<Allocation> made = allocator_->AllocateInPool(pool, size, stream);
+      const absl::StatusOr<Allocation> made = allocator_->AllocateFrom({pool}, size, stream);
       if (!made.ok()) return blocks;
       blocks.push_back(made->address);
     }
@@ -95,10 +95,10 @@ TEST_P(SizeClasses, ReportSaysInPiecesOnlyWhereEachPieceIsTooSmall) {
 // A pool that is asked for what it has free alone looks at every class, too.
 TEST_P(SizeClasses, OnlyFreeLooksBeyondItsClass) {
   const PoolId pool{1, 0};
-  const absl::StatusOr<Allocation> freed = allocator_->AllocateInPool(pool, KiB(600), kMain);
+  const absl::StatusOr<Allocation> freed = allocator_->AllocateFrom({pool}, KiB(600), kMain);
   ASSERT_TRUE(freed.ok());
   Free(freed->address);
-  EXPECT_TRUE(allocator_->AllocateInPool(pool, KiB(400), kMain, nullptr, Bytes(0), {}, /*only_free=*/true).ok());
+  EXPECT_TRUE(allocator_->AllocateFrom({pool}, KiB(400), kMain, nullptr, Bytes(0), {}, /*only_free=*/true).ok());
 }
 
 }  // namespace

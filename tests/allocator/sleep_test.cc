@@ -96,7 +96,7 @@ TEST_F(Sleeping, WhatIsGivenBackAsleepIsInNoSnapshot) {
 
 TEST_F(Sleeping, WhatSleepsAsItsPoolIsKeptIsKeptWhenItWakes) {
   constexpr PoolId kPool{0, 1};
-  const absl::StatusOr<Allocation> block = allocator_->AllocateInPool(kPool, MiB(8), kMain, nullptr);
+  const absl::StatusOr<Allocation> block = allocator_->AllocateFrom({kPool}, MiB(8), kMain, nullptr);
   ASSERT_TRUE(block.ok());
   PutToSleep();
   EXPECT_TRUE(allocator_->KeepPool(kPool).ok());

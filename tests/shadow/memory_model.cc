@@ -125,7 +125,7 @@ void MemoryModel::AddParts(Address start, Bytes size, uint32_t block, Parts& par
 MemoryModel::Parts MemoryModel::Under(const absl::flat_hash_set<uint32_t>& goes) const {
   Parts parts;
   for (const auto& [start, view] : views_) {
-    if (view.blocks == 0) continue;
+    if (view.blocks == 0 || segments_.contains(start)) continue;
     const std::vector<Piece>& pieces = handles_.at(view.handle).pieces;
     const auto stays = [&](const Piece& piece) { return piece.block != 0 && !goes.contains(piece.block); };
     if (std::any_of(pieces.begin(), pieces.end(), stays)) continue;

@@ -32,6 +32,7 @@ inline constexpr uint8_t kStreams = 4;
 // What each of them means is said by its line in kPatterns.
 enum class OperationKind : uint8_t {
   kAllocate,
+  kAllocateSegment,
   kFree,
   kFreeInside,
   kRecordStream,
@@ -85,8 +86,9 @@ inline constexpr std::array kUsualOptions = {FRUGAL_POLICY_OPTIONS(FRUGAL_FIGURE
 
 // How each kind is written. B: a block, S: a stream, A: the amount, C: the second amount, K: a kind of driver call, E:
 // an error, O: an option, V: what it is set to. Times are in nanoseconds, sizes in bytes, or in pages where it says so.
-inline constexpr std::array<std::string_view, 26> kPatterns = {
+inline constexpr std::array<std::string_view, 27> kPatterns = {
     "allocate B A least C on S",
+    "allocate_segment B A least C on S",  // memory of cudaMalloc
     "free B",
     "free_inside B at A",  // of a block that was handed out, but not where it starts: must be refused
     "record B on S",       // another stream uses the block

@@ -61,6 +61,7 @@ RandomOperations::RandomOperations(Choices& choices, Mix mix) : choices_(choices
 // A quarter of the programs has the policy as it is; on devices as small as theirs its handles are of one page.
 void RandomOperations::DrawPolicy() {
   if (!program_.movable) return;
+  with_segments_ = choices_.OneIn(3);
   with_options_ = !choices_.OneIn(4);
   if (with_options_) to_set_ = choices_.Draw(1U << kOptions.size());
 }
@@ -181,6 +182,7 @@ Operation RandomOperations::SetOption(size_t option) {
 Operation RandomOperations::Allocate() {
   Operation allocate{.kind = OperationKind::kAllocate, .stream = DrawStream(), .block = next_block_++};
   allocate.amount = DrawSize();
+  if (with_segments_ && choices_.OneIn(4)) allocate.kind = OperationKind::kAllocateSegment;
   if (choices_.OneIn(64)) allocate.second = DrawSize();
   return allocate;
 }

@@ -79,6 +79,7 @@ class RandomOperations {
   bool with_faults_ = false;
   bool with_captures_ = false;
   bool with_sleep_ = false;
+  bool with_segments_ = false;
   size_t latest_of_sleep_ = 4;  // in their order
   Sizes sizes_ = Sizes::kMixed;
   uint32_t next_block_ = 1;

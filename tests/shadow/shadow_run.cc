@@ -16,12 +16,6 @@ Stream StreamOf(uint8_t number) { return Stream{number}; }
 
 Bytes BytesOf(int64_t pages) { return kPageSize * pages; }
 
-// What a device without virtual memory is asked for: see SegmentBacking.
-Bytes SegmentFor(Bytes size) {
-  if (size <= kSmallLimit) return kPageSize;
-  return size < MiB(10) ? MiB(20) : RoundUp(size, kPageSize);
-}
-
 }  // namespace
 
 ShadowRun::ShadowRun(const Program& program, CheckLevel level, const Between& between)
@@ -67,6 +61,7 @@ void ShadowRun::Do(const Operation& operation) {
   ++tally_.operations;
   switch (operation.kind) {
     case OperationKind::kAllocate:
+    case OperationKind::kAllocateSegment:
       Allocate(operation);
       break;
     case OperationKind::kFree:
@@ -146,20 +141,25 @@ void ShadowRun::Allocate(const Operation& operation) {
   const Bytes requested(std::max<int64_t>(operation.amount, 1));
   const Bytes least(operation.second);
   const Sample sample{records_births_ ? SiteId{1 + operation.block % 5} : kUnsampled};
-  void* const annotation = AnnotationOf(operation.block);
   int64_t faults_before = faults();
   const Bytes held = memory_.held();
   const bool is_alone = meanwhile_.empty();
-  const auto allocate = [&] { return allocator_->Allocate(requested, stream, annotation, least, sample); };
+  const bool in_segment = operation.kind == OperationKind::kAllocateSegment;
+  has_segments_ |= in_segment;
+  const auto allocate = [&] {
+    if (!in_segment) return allocator_->Allocate(requested, stream, AnnotationOf(operation.block), least, sample);
+    return allocator_->AllocateFrom({.kind = MemoryKind::kSegment}, requested, stream, AnnotationOf(operation.block),
+                                    least, sample);
+  };
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   absl::StatusOr<Allocation> allocation = allocate();
   if (!allocation.ok() && faults() > faults_before) {
-    CheckRefused(allocation.status(), size, stream, faults_before);
+    CheckRefused(allocation.status(), size, stream, in_segment, faults_before);
     // Made again it is to be served.
     faults_before = faults();
     allocation = allocate();
   }
-  if (!allocation.ok()) return CheckRefused(allocation.status(), size, stream, faults_before);
+  if (!allocation.ok()) return CheckRefused(allocation.status(), size, stream, in_segment, faults_before);
   ++tally_.allocations;
   if (is_alone && limit_ != kUnlimited && memory_.held() > held && memory_.held() + others_ > limit_) {
     verdict_.Fail(absl::StrFormat("%d bytes are held beside %d of others, above the limit of %d",
@@ -176,11 +176,12 @@ void ShadowRun::Enter(uint32_t name, const LiveBlock& block, const Allocation& a
   if (level_ != CheckLevel::kOff) memory_.HandOut(name, allocation.address, allocation.size, block.stream);
 }
 
-void ShadowRun::CheckRefused(const absl::Status& status, Bytes size, Stream stream, int64_t faults_before) {
+void ShadowRun::CheckRefused(const absl::Status& status, Bytes size, Stream stream, bool in_segment,
+                             int64_t faults_before) {
   const int64_t failed = faults() - faults_before;
   if (absl::IsResourceExhausted(status)) {
     ++tally_.out_of_memory;
-    if (meanwhile_.empty()) LiveBlocks::CheckNothingFits(*allocator_, size, stream, verdict_);
+    if (meanwhile_.empty()) LiveBlocks::CheckNothingFits(*allocator_, size, stream, in_segment, verdict_);
     if (failed > 0 || level_ == CheckLevel::kOff || !CouldBeFound(size, stream)) return;
     return verdict_.Fail(absl::StrFormat(
         "out of memory for %d bytes on stream %d, with %d pages that nobody uses and %d bytes to be had of the device",
@@ -192,14 +193,16 @@ void ShadowRun::CheckRefused(const absl::Status& status, Bytes size, Stream stre
 
 Bytes ShadowRun::Headroom() const {
   const Bytes within = limit_ == kUnlimited ? kUnlimited : limit_ - others_ - memory_.held();
-  return std::max(Bytes(0), std::min(within, device_bytes_ - device_.used()));
+  const Bytes headroom = std::min(within, device_bytes_ - device_.used());
+  // What is above the limit goes back before one kind of memory serves the other.
+  return has_segments_ ? headroom : std::max(Bytes(0), headroom);
 }
 
 bool ShadowRun::CouldBeFound(Bytes size, Stream stream) const {
   // What could not be marked with an event, the allocator cannot know to be over, whatever else the host has waited
   // for.
-  if (AnyCaptured() && (has_unmarked_ || !movable_)) return false;
-  if (!movable_) return SegmentFor(size) <= Headroom() + memory_.UnusedSegments(captured_);
+  if (AnyCaptured() && (has_unmarked_ || has_segments_ || !movable_)) return false;
+  if (!movable_) return RoundUp(size, kPageSize) <= Headroom() + memory_.UnusedSegments(captured_);
   return PagesCovering(size) <= memory_.FreePages(stream, captured_) + Pages(Headroom().count() / kPageSize.count());
 }
 
@@ -271,8 +274,6 @@ void ShadowRun::SetCaptured(uint8_t stream, bool captured) {
   }
 }
 
-bool ShadowRun::AnyCaptured() const { return std::find(captured_.begin(), captured_.end(), true) != captured_.end(); }
-
 // --- Memory that goes back to the device.
 
 void ShadowRun::Trim(Bytes enough) {
@@ -285,9 +286,7 @@ void ShadowRun::Trim(Bytes enough) {
   const bool is_all = enough == kUnlimited && faults() == faults_before && !AnyCaptured();
   if (!is_all || level_ == CheckLevel::kOff) return;
   faults_at_trim_ = faults_before;
-  if (movable_) verdict_.Expect("pages without a byte in use after a trim", memory_.UnusedPages().count(), 0);
-  if (!movable_)
-    verdict_.Expect("segments without a byte in use after a trim", memory_.UnusedSegments(captured_).count(), 0);
+  verdict_.Expect("pages without a byte in use after a trim", memory_.UnusedPages().count(), 0);
 }
 
 void ShadowRun::ReturnIdle(Bytes enough) {

@@ -137,7 +137,7 @@ class ShadowRun final : public Reclaimer, public Observer {
   void DoMeanwhile();
 
   void Enter(uint32_t name, const LiveBlock& block, const Allocation& allocation);
-  void CheckRefused(const absl::Status& status, Bytes size, Stream stream, int64_t faults_before);
+  void CheckRefused(const absl::Status& status, Bytes size, Stream stream, bool in_segment, int64_t faults_before);
   // Whether what nobody uses would do for the request.
   bool CouldBeFound(Bytes size, Stream stream) const;
   // Statuses other than OK are fine if the device failed in the meantime, and again when the call was tried once more.
@@ -146,7 +146,7 @@ class ShadowRun final : public Reclaimer, public Observer {
   // How often the device was told to fail and did.
   int64_t faults() const { return past_faults_ + static_cast<int64_t>(device_.faults()); }
   Bytes Headroom() const;
-  bool AnyCaptured() const;
+  bool AnyCaptured() const { return std::find(captured_.begin(), captured_.end(), true) != captured_.end(); }
   void EndWorld();
 
   const CheckLevel level_;
@@ -170,6 +170,7 @@ class ShadowRun final : public Reclaimer, public Observer {
   MemoryModel::Parts to_go_;
   absl::flat_hash_map<uint32_t, LiveBlock> freed_asleep_;  // while they are copied
   Captured captured_ = {};
+  bool has_segments_ = false;  // some blocks were asked for in memory of cudaMalloc
   bool has_unmarked_ = false;  // a block was freed of which an event could not be recorded for each of its streams
   Positions idle_mark_;
   PolicyOptions options_;

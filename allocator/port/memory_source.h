@@ -1,0 +1,33 @@
+// Which memory a request is served from.
+
+#ifndef FRUGAL_ALLOCATOR_PORT_MEMORY_SOURCE_H_
+#define FRUGAL_ALLOCATOR_PORT_MEMORY_SOURCE_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "allocator/port/pool_id.h"
+
+namespace frugal {
+
+enum class MemoryKind : uint8_t {
+  kMovable,  // handles that are mapped into reserved addresses; on a device without virtual memory segments
+  kSegment,  // pieces of cudaMalloc, mapped for good, which other processes and libraries can open
+};
+
+// Free memory of the default pool that is movable serves requests for movable memory alone. What is free in segments
+// serves requests for movable memory, too, before they fail.
+struct MemorySource {
+  PoolId pool = {};
+  MemoryKind kind = MemoryKind::kMovable;
+
+  friend constexpr bool operator==(MemorySource, MemorySource) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, MemorySource source) {
+    return H::combine(std::move(h), source.pool, source.kind);
+  }
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_PORT_MEMORY_SOURCE_H_
