@@ -27,7 +27,7 @@ bool ExpandableSegments::Follow(absl::string_view settings) {
 }
 
 bool ExpandableSegments::MapsMemory() const {
-  if (routing_.AllGoesToNative()) return false;
+  if (routing_.AllGoesToNative() || routing_.Kind() == MemoryKind::kSegment) return false;
   // What is not known yet most likely can.
   bool is_open = false;
   bool can_map = false;

@@ -17,7 +17,7 @@ namespace frugal {
 
 // Our memory is mapped, as expandable segments are: neither cudaIpcGetMemHandle nor many a network card takes it. So
 // programs turn the setting off in the middle of a run around what others are to open. From then on all new memory is
-// native's, of cudaMalloc, until they turn it on again. What the environment says of it is for native alone.
+// cudaMalloc's, until they turn it on again. What the environment says of it is for native alone.
 //
 // Thread-safety: any thread.
 class ExpandableSegments {

@@ -18,27 +18,26 @@ bool Routing::SetAll(std::atomic<bool>& flag, bool value) {
   return before;
 }
 
-void Routing::SetCudaMalloc(bool value) {
-  if (SetAll(cuda_malloc_, value) != value) SetNewPeriod(true);
-}
+void Routing::SetCudaMalloc(bool value) { static_cast<void>(SetAll(cuda_malloc_, value)); }
 
 bool Routing::EnterCudaMalloc() {
   if (cuda_malloc_depth++ > 0) return false;
   exceptions_.fetch_add(1, std::memory_order_release);
-  SetNewPeriod(true);
   return true;
 }
 
 bool Routing::LeaveCudaMalloc() {
   if (cuda_malloc_depth == 0 || --cuda_malloc_depth > 0) return false;
-  SetNewPeriod(true);
   exceptions_.fetch_sub(1, std::memory_order_release);
   return true;
 }
 
+MemoryKind Routing::Kind() const {
+  return cuda_malloc() || cuda_malloc_depth > 0 ? MemoryKind::kSegment : MemoryKind::kMovable;
+}
+
 bool Routing::AllGoesToNative() const {
-  return passthrough_.load(std::memory_order_relaxed) || uncached_.load(std::memory_order_relaxed) || cuda_malloc() ||
-         cuda_malloc_depth > 0;
+  return passthrough_.load(std::memory_order_relaxed) || uncached_.load(std::memory_order_relaxed);
 }
 
 Routing::Destination Routing::DestinationOf(c10::DeviceIndex device, cudaStream_t stream) const {
@@ -47,7 +46,7 @@ Routing::Destination Routing::DestinationOf(c10::DeviceIndex device, cudaStream_
   // The latest, as native has it.
   const auto route = std::find_if(routes_.rbegin(), routes_.rend(),
                                   [&](const Route& r) { return r.device == device && r.filter(stream); });
-  return {false, route == routes_.rend() ? kDefaultPool : route->pool};
+  return {false, route == routes_.rend() ? kDefaultPool : route->pool, Kind()};
 }
 
 void Routing::Open(c10::DeviceIndex device, MempoolId_t pool, Filter filter, bool may_capture) {

@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
+#include "allocator/port/memory_source.h"
 #include "bindings/adapter/torch_compat.h"
 #include "bindings/threads/forked_child.h"
 
@@ -30,10 +31,12 @@ class Routing {
 
   struct Destination {
     bool is_native = false;
-    MempoolId_t pool = kDefaultPool;  // that the request belongs to, if not is_native
-    uint8_t tag = 0;                  // see Tags
+    // If not is_native:
+    MempoolId_t pool = kDefaultPool;
+    MemoryKind kind = MemoryKind::kMovable;
+    uint8_t tag = 0;  // see Tags
 
-    bool is_ordinary() const { return !is_native && pool == kDefaultPool && tag == 0; }
+    bool is_ordinary() const { return !is_native && pool == kDefaultPool && kind == MemoryKind::kMovable && tag == 0; }
   };
 
   // Called for every allocation: one load while nothing is out of the ordinary.
@@ -48,12 +51,14 @@ class Routing {
   bool passthrough() const { return passthrough_.load(std::memory_order_relaxed); }
   // PyTorch was told not to cache (caching_allocator_enable(False)), which native knows how to do.
   void SetUncached(bool value) { static_cast<void>(SetAll(uncached_, value)); }
-  // New memory is to be cudaMalloc's, which native's is: everybody's, or the calling thread's from Enter to Leave.
-  // May be nested; the outermost two return true. Leave without Enter does nothing.
+  // New memory is to be cudaMalloc's: everybody's, or the calling thread's from Enter to Leave. May be nested; the
+  // outermost two return true. Leave without Enter does nothing.
   void SetCudaMalloc(bool value);
   bool cuda_malloc() const { return cuda_malloc_.load(std::memory_order_relaxed); }
   bool EnterCudaMalloc();
   bool LeaveCudaMalloc();
+  // Of what the calling thread gets of ours.
+  MemoryKind Kind() const;
   // A thread has so many more tags around what it allocates.
   void AddExceptions(int change) { exceptions_.fetch_add(change, std::memory_order_release); }
   // Whether the calling thread gets native's memory whatever it asks for.

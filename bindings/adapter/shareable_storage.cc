@@ -102,7 +102,7 @@ bool MakeShareable(TorchAllocator& allocator, c10::StorageImpl& storage) {
   const bool keeps_its_owner = MayBeTouched(users.front(), current);
   const c10::cuda::CUDAStreamGuard guard(keeps_its_owner ? InC10(allocator.gpus(), users.front(), device) : current);
   const size_t size = storage.nbytes();
-  c10::DataPtr moved = allocator.AllocateNative(std::max<size_t>(size, 1));
+  c10::DataPtr moved = allocator.AllocateShareable(std::max<size_t>(size, 1));
   C10_CUDA_CHECK(cudaMemcpyAsync(moved.get(), data, size, cudaMemcpyDeviceToDevice, current.stream()));
   C10_CUDA_CHECK(cudaStreamSynchronize(current.stream()));
   for (size_t i = 1; i < users.size(); ++i) {

@@ -9,8 +9,9 @@
 
 namespace frugal {
 
-// Moves the storage's bytes into memory of native's if they lie in mapped memory of ours, and returns whether it did.
-// Every tensor on the storage follows; the streams that were recorded for the old block are recorded for the new one.
+// Moves the storage's bytes into a segment of cudaMalloc if they lie in mapped memory of ours, and returns whether it
+// did. Every tensor on the storage follows; the streams that were recorded for the old block are recorded for the new
+// one.
 //
 // One handle of cudaMalloc names all of the new memory to another process. Exporting mapped memory where it is would
 // take a file descriptor for each handle (a gigabyte in those of 2 MiB passes the usual limit on open files) and

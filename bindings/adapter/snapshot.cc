@@ -58,8 +58,10 @@ bool NcclRegistersEverySegment() {
 }
 
 void AddSegments(std::vector<caching_types::SegmentInfo>& segments, c10::DeviceIndex device,
-                 const std::vector<SegmentView>& ours) {
-  for (const SegmentView& segment : ours) segments.push_back(ToSegmentInfo(device, segment));
+                 const std::vector<SegmentView>& ours, bool mapped_too) {
+  for (const SegmentView& segment : ours) {
+    if (mapped_too || !segment.mapped) segments.push_back(ToSegmentInfo(device, segment));
+  }
   std::sort(segments.begin(), segments.end(),
             [](const auto& a, const auto& b) { return std::tie(a.device, a.address) < std::tie(b.device, b.address); });
 }

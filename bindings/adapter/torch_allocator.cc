@@ -119,18 +119,18 @@ void* TorchAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
 }
 
 void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, Stream stream, Sample sample) {
-  return AllocateFrom(PoolId(), gpu, size, stream, sample);
+  return AllocateFrom(MemorySource(), gpu, size, stream, sample);
 }
 
-void* TorchAllocator::AllocateFrom(PoolId pool, GpuMemory& gpu, size_t size, Stream stream, Sample sample) {
+void* TorchAllocator::AllocateFrom(MemorySource source, GpuMemory& gpu, size_t size, Stream stream, Sample sample) {
   const History::Operation operation(history_, native(), RecordContext::STATE);
   const Bytes requested(static_cast<int64_t>(size));
   // The block's, until DropAnnotation, also if a tracker throws.
   auto* const note = operation.context() ? new BlockNote{operation.context()} : nullptr;
   const Bytes least = RoundUpAsTold(size);
   const absl::StatusOr<Allocation> allocation =
-      pool.is_default() ? gpu.allocator().Allocate(requested, stream, note, least, sample)
-                        : gpu.allocator().AllocateInPool(pool, requested, stream, note, least, sample);
+      source == MemorySource() ? gpu.allocator().Allocate(requested, stream, note, least, sample)
+                               : gpu.allocator().AllocateFrom(source, requested, stream, note, least, sample);
   if (!allocation.ok()) {
     delete note;
     return AllocateElsewhere(gpu, size, reinterpret_cast<cudaStream_t>(stream.id), allocation.status());
@@ -144,6 +144,12 @@ void* TorchAllocator::AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_
   if (absl::IsResourceExhausted(status)) return AllocateFromPools(gpu, size, stream);
   if (gpu.NoteRefusal(status)) TellOfRefusal(gpu, status, CurrentSettings());
   return AllocateFromNative(gpus_, gpu.ordinal(), size, [&] { return native().raw_alloc_with_stream(size, stream); });
+}
+
+c10::DataPtr TorchAllocator::AllocateShareable(size_t size) {
+  static_cast<void>(routing_.EnterCudaMalloc());
+  const absl::Cleanup leave = [this] { static_cast<void>(routing_.LeaveCudaMalloc()); };
+  return allocate(size);
 }
 
 c10::DataPtr TorchAllocator::AllocateNative(size_t size) {
@@ -362,11 +368,12 @@ caching::SnapshotInfo TorchAllocator::Snapshot(MempoolId_t pool, bool include_tr
   // NCCL's process group asks for what it is to register of a pool. It goes on to use physical memory that has moved.
   const bool is_registered = pool != kDefaultPool && is_listened_to_.load(std::memory_order_relaxed);
   if (is_registered) GiveToNative(pool);
-  if (!is_registered && (!remaps_.load() || !NcclRegistersEverySegment())) {
+  if (!is_registered) {
+    const bool mapped_too = !remaps_.load() || !NcclRegistersEverySegment();
     const OnlyPool only = pool == kDefaultPool ? std::nullopt : OnlyPool(ToPoolId(pool));
     gpus_.ForEach([&](GpuMemory& gpu) {
       gpu.allocator().sleep().EnterGivenBack();
-      AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().inspect().Snapshot(only));
+      AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().inspect().Snapshot(only), mapped_too);
     });
   }
   expandable_segments_.ShowIn(snapshot.config_metadata);

@@ -56,6 +56,11 @@ class TorchAllocator final : public NativeForwarder {
   // Gives all our idle memory back to the driver; returns how much that was.
   Bytes Trim();
 
+  // Whether the memory is free once `data` is gone: not where another process or object has it, too.
+  bool IsOwner(const c10::DataPtr& data) const {
+    return data.get_deleter() == &DeleteBlock || data.get_deleter() == CacheDeleter();
+  }
+
   // Called in a child by fork, before anything else. If the parent had begun to use CUDA, the child cannot; the tensors
   // that it inherited are the parent's, and to free one there does nothing.
   void BecomeForkedChild();
@@ -65,8 +70,8 @@ class TorchAllocator final : public NativeForwarder {
   // What each private pool holds, of all GPUs. Looks at every block.
   std::vector<PoolFigures> DescribePools();
 
-  // As allocate(), but native's memory in any case.
-  c10::DataPtr AllocateNative(size_t size);
+  // As allocate(), but memory of cudaMalloc, which other processes can open.
+  c10::DataPtr AllocateShareable(size_t size);
 
   // --- NativeForwarder's names
 
@@ -134,14 +139,14 @@ class TorchAllocator final : public NativeForwarder {
   // REQUIRES: `device` is the current one. `is_external`: the program made the stream; means nothing of default
   // streams.
   void* AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t handle, bool is_external);
+  c10::DataPtr AllocateNative(size_t size);
   // Of requests that are not ordinary.
   c10::DataPtr AllocateRouted(const Routing::Destination& to, c10::cuda::CUDAStream stream, size_t size);
   void* AllocateRawRouted(const Routing::Destination& to, c10::DeviceIndex device, size_t size, cudaStream_t stream);
   void* AllocateTagged(const Routing::Destination& to, c10::DeviceIndex device, size_t size, cudaStream_t handle,
                        bool is_external);
   void* AllocateRecorded(GpuMemory& gpu, size_t size, Stream stream, Sample sample);
-  // The same from a pool, the default one included.
-  void* AllocateFrom(PoolId pool, GpuMemory& gpu, size_t size, Stream stream, Sample sample);
+  void* AllocateFrom(MemorySource source, GpuMemory& gpu, size_t size, Stream stream, Sample sample);
   // We could not serve the request. Out of memory: pools that are there for this moment may, or it fails; otherwise
   // native does, whose own error is thrown if it cannot.
   void* AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status);

@@ -66,8 +66,8 @@ void* TorchAllocator::AllocateRawRouted(const Routing::Destination& to, c10::Dev
 void* TorchAllocator::AllocateTagged(const Routing::Destination& to, c10::DeviceIndex device, size_t size,
                                      cudaStream_t handle, bool is_external) {
   GpuMemory& gpu = gpus_.Get(device);
-  void* const block =
-      AllocateFrom(ToPoolId(to.pool), gpu, size, StreamOf(gpu, handle, is_external), SiteSampler::Next(size));
+  void* const block = AllocateFrom({ToPoolId(to.pool), to.kind}, gpu, size, StreamOf(gpu, handle, is_external),
+                                   SiteSampler::Next(size));
   // kNotFound where native had to help out, whose memory never sleeps.
   if (to.tag != Tags::kNone) static_cast<void>(gpu.allocator().sleep().SetTag(Address(block), to.tag));
   return block;
@@ -78,8 +78,8 @@ void* TorchAllocator::AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_
   const bool is_external = IsOfProgram(stream, gpu.ordinal());
   for (const MempoolId_t& pool : pools) {
     if (mem_pools_.OwnerOf(pool) == MemPools::Owner::kNative) continue;
-    const absl::StatusOr<Allocation> found = gpu.allocator().AllocateInPool(
-        ToPoolId(pool), Bytes(static_cast<int64_t>(size)), StreamOf(gpu, stream, is_external), nullptr,
+    const absl::StatusOr<Allocation> found = gpu.allocator().AllocateFrom(
+        {ToPoolId(pool)}, Bytes(static_cast<int64_t>(size)), StreamOf(gpu, stream, is_external), nullptr,
         RoundUpAsTold(size), SiteSampler::Next(size), /*only_free=*/true);
     if (!found.ok()) continue;
     gpu.statistics().ForgetOutOfMemory();

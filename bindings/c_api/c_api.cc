@@ -283,6 +283,12 @@ int frugal_make_shareable(void* storage) {
   }));
 }
 
+int frugal_owns_its_memory(void* storage) {
+  return static_cast<int>(frugal::WithAllocator([storage](frugal::TorchAllocator& allocator) {
+    return allocator.IsOwner(static_cast<const c10::StorageImpl*>(storage)->data_ptr()) ? 1 : 0;
+  }));
+}
+
 void frugal_set_garbage_collector(int (*collector)(void)) { frugal::TorchReclaimer::SetGarbageCollector(collector); }
 
 void frugal_set_history_only_ours(int value) {

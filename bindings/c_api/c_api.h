@@ -84,6 +84,8 @@ int frugal_await_shareable(void* storage);
    are. `storage` is a c10::StorageImpl (in Python UntypedStorage._cdata) that no other thread uses meanwhile. 1: moved,
    0: nothing to do, -1: it cannot be shared, -2: there is no memory for it; the storage is then as it was. */
 int frugal_make_shareable(void* storage);
+/* 1: the memory of the storage is free once it is gone; 0: not, since another process or object has it, too. */
+int frugal_owns_its_memory(void* storage);
 
 /* --- Where memory is asked for.
 

@@ -48,6 +48,11 @@ def segment_of(memory: torch.Tensor | int, snapshot: dict | None = None) -> dict
     return found
 
 
+def is_mapped(memory: torch.Tensor | int) -> bool:
+    """Whether it lies in memory that is mapped, and no other process can open: of the segments in a snapshot."""
+    return segment_of(memory)["is_expandable"]
+
+
 def native_pool() -> torch.cuda.MemPool:
     """One of PyTorch's own, as if a graph had been captured into it."""
     pool = torch.cuda.MemPool()

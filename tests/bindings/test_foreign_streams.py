@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import MIB, Simulation, empty, is_ours, simulated_gpu
+from binding_helpers import MIB, Simulation, empty, is_mapped, is_ours, simulated_gpu
 
 pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is only one GPU")
 
@@ -85,7 +85,7 @@ def test_tensor_of_a_destroyed_stream_is_shared():
     with external_stream() as stream, torch.cuda.stream(stream):
         tensor = torch.arange(3 * MIB, dtype=torch.int32).to("cuda")
     tensor.untyped_storage()._share_cuda_()
-    assert not is_ours(tensor)
+    assert not is_mapped(tensor)
     assert torch.equal(tensor.cpu(), torch.arange(3 * MIB, dtype=torch.int32))
 
 

@@ -11,6 +11,7 @@ from binding_helpers import (
     MIB,
     Simulation,
     empty,
+    is_mapped,
     is_ours,
     run_python,
     run_well,
@@ -188,7 +189,7 @@ def test_shared_tensor_stays_on_its_gpu():
     tensor = torch.arange(1000, dtype=torch.int32).to("cuda:1")
     with torch.cuda.device(0):
         tensor.untyped_storage()._share_cuda_()
-    assert not is_ours(tensor)
+    assert not is_mapped(tensor)
     assert tensor.device.index == 1
     assert torch.equal(tensor.cpu(), torch.arange(1000, dtype=torch.int32))
 

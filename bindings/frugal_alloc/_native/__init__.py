@@ -39,7 +39,7 @@ _FUNCTIONS: dict[tuple[Any, ...], str] = {
     (c_int, c_char_p, c_char_p, c_int): "read_python",
     (c_int, c_int): "set_phase expect_growth cuda_malloc follow_contexts",
     (c_int, c_int, POINTER(c_int64), c_int): "stats",
-    (c_int, c_void_p): "owns await_shareable make_shareable",
+    (c_int, c_void_p): "owns await_shareable make_shareable owns_its_memory",
     (c_int, c_void_p, c_char_p): "retag mark_asleep",
     (c_int, c_void_p, c_int64, c_int): "keep_in_place",
     (c_int, c_void_p, c_int64, c_void_p, c_void_p, c_int): "find_context",

@@ -121,6 +121,23 @@ class MemoryFunctions(Functions):
             raise torch.OutOfMemoryError(str(self._failure()))
         self._check(moved)
 
+    def note_shared(self, address: int) -> None:
+        """What lies there was given to other processes."""
+        self._shared.add(address)
+
+    def was_shared(self, address: int) -> bool:
+        """Whether what lies there, or something that lay there before, was given to other processes."""
+        return address in self._shared
+
+    @functools.cached_property
+    def _shared(self) -> set[int]:
+        return set()
+
+    def owns_its_memory(self, storage: int) -> bool:
+        """Whether the memory of a storage (``UntypedStorage._cdata``) is free once the storage is: not where other
+        processes have it, too, or another object."""
+        return bool(self._library.frugal_owns_its_memory(storage))
+
     def _use_with_lock(self, path: str) -> None:
         """For the functions that are called with the interpreter's lock held."""
         self._library_with_gil = ctypes.PyDLL(path)

@@ -324,7 +324,11 @@ def _released_bytes(tensors: list[Any], graph: Graph | None, gpu: int, pools: Pr
 
 
 def _goes_with(storage: Any, pools: PrivatePools) -> bool:
-    """Whether a storage's memory is free once the storage is: not where a pool keeps it, nor where it sleeps."""
+    """Whether a storage's memory is free once the storage is: not where a pool keeps it, nor where it sleeps, nor where
+    it was shared with another process."""
+    library = _native.loaded()
+    if library is not None and not library.owns_its_memory(storage._cdata):
+        return False
     try:
         return not pools.keep(storage.data_ptr())
     except RuntimeError:

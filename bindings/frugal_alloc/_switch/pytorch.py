@@ -63,10 +63,10 @@ def _followed(setter: Any, library: _native.Library) -> Any:
 
 @functools.cache
 def _warn_of_cuda_malloc() -> None:
-    # Most programs turn it on again; one that does not would never learn why frugal_alloc serves nothing.
+    # Most programs turn it on again; one that does not would never learn why its memory is in pieces.
     warnings.warn(
-        "expandable_segments:False: all new memory is cudaMalloc's, from PyTorch's own allocator, until the program "
-        "sets expandable_segments:True; frugal_alloc.cuda_malloc() does the same for a block of code",
+        "expandable_segments:False: all new memory is cudaMalloc's, which cannot be remapped, until the program sets "
+        "expandable_segments:True; frugal_alloc.cuda_malloc() does the same for a block of code",
         RuntimeWarning,
         stacklevel=3,
     )
@@ -120,7 +120,7 @@ def leave_out_registration() -> None:
 
 
 def move_before_sharing(library: _native.Library) -> None:
-    """Lets every storage move to PyTorch's own allocator before another process is to have it. Done once; does nothing
+    """Lets every storage move to a segment of cudaMalloc before another process is to have it. Done once; does nothing
     to memory that is not ours. torch.multiprocessing, and whatever else shares, calls ``_share_cuda_``.
 
     Mapped as our memory is, another process could open it only with a file descriptor for each handle and by a system
@@ -133,6 +133,7 @@ def move_before_sharing(library: _native.Library) -> None:
         def share_where_others_can_open(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> tuple:
             if self.is_cuda:
                 library.make_shareable(self._cdata)
+                library.note_shared(self.data_ptr())
             return share(self, *args, **kwargs)
 
         return share_where_others_can_open

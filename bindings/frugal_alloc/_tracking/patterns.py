@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from .. import _native
 from .._common.messages import format_bytes
 from .._native.sites import Frame
 from .._program import code_lines
@@ -208,6 +209,12 @@ def _is_one_tensor(leak: Leak) -> bool:
     return name.collection == "tensor" and name.kind in ("variable", "attribute", "buffer")
 
 
+def _was_shared(leak: Leak) -> bool:
+    library, blocks = _native.loaded(), leak.accusation.extents or []
+    shared = sum(size for address, size, _ in blocks if library is not None and library.was_shared(address))
+    return 2 * shared > sum(size for _, size, _ in blocks)
+
+
 def _is_of_models(leak: Leak) -> bool:
     is_parameter = any(text.startswith(("parameter ", "Parameter ")) for text in _way(leak))
     return is_parameter or _is_made_in(leak, "/torch/optim/")
@@ -384,6 +391,12 @@ RULES = (
         "unknown",
         lambda leak: leak.is_held,
         "{holder} refers to it: let it go each epoch, or declare that it is meant with {declared}",
+    ),
+    Rule(
+        "shared",
+        lambda leak: not leak.evidence.holders and _was_shared(leak),
+        "it was shared with another process, which has not let go of it: del what it received there, or clone it and "
+        "let go; a handle that no process opens keeps its tensor for ever",
     ),
     Rule(
         "unknown",
