@@ -261,7 +261,7 @@ void Sleep::AddStayed(Extent& extent, Choice chosen, const BirthEpochs* births, 
   for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
     if (!meant.contains(block)) continue;
     if (extent.kind() == MemoryKind::kSegment) {
-      parts.push_back({ViewOf(*block, births), block->size, Why::kNoVirtualMemory});
+      parts.push_back({ViewOf(*block, births), block->size, Why::kInSegment});
       continue;
     }
     const size_t others = parts.size();

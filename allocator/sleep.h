@@ -37,9 +37,9 @@ class Sleep {
   using Range = AddressRange;
   // Why memory of a block stays although the block is to sleep.
   enum class Why : uint8_t {
-    kKeptInPlace,      // see DeviceAllocator::KeepInPlace
-    kBesideAwake,      // it shares a handle with a block that stays awake
-    kNoVirtualMemory,  // it is a part of a segment of cudaMalloc
+    kKeptInPlace,  // see DeviceAllocator::KeepInPlace
+    kBesideAwake,  // it shares a handle with a block that stays awake
+    kInSegment,    // of cudaMalloc
   };
   // What stays of a block for one reason.
   struct StayedPart {

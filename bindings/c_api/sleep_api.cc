@@ -64,8 +64,8 @@ const char* NameOf(std::optional<Sleep::Why> why) {
       return "kept in place";
     case Sleep::Why::kBesideAwake:
       return "shares a page with memory that stays awake";
-    case Sleep::Why::kNoVirtualMemory:
-      return "no virtual memory";
+    case Sleep::Why::kInSegment:
+      return "memory of cudaMalloc";
   }
   return "";
 }

@@ -194,16 +194,15 @@ def keep_in_place(tensor: torch.Tensor) -> Kept:
 
 
 def cuda_malloc() -> CudaMalloc:
-    """Within it, what this thread allocates comes from ``cudaMalloc``, in segments of PyTorch's own allocator.
+    """Within it, what this thread allocates comes from ``cudaMalloc``, in segments that are never remapped.
 
     A context manager and a decorator: ``with frugal_alloc.cuda_malloc(): buffer = torch.empty(...)``. May be nested.
 
     For memory that ``cudaIpcGetMemHandle`` or a library is to register that takes one handle only: frugal_alloc's
     memory lies in several, as PyTorch's expandable segments do, which are left out, too. The memory stays where it is
-    until it is freed. What autograd's own threads allocate in a backward pass is as ever; so is all that other threads
-    do, but for CUDA graphs and memory pools with ``expandable_segments:True``: what they take meanwhile is
-    ``cudaMalloc``'s. For the whole process, tell PyTorch ``expandable_segments:False`` while it runs. Does nothing
-    where frugal_alloc was never enabled.
+    until it is freed. Other threads are unaffected, autograd's included, but for CUDA graphs with
+    ``expandable_segments:True``: what they take meanwhile is ``cudaMalloc``'s. For the whole process, tell PyTorch
+    ``expandable_segments:False`` while it runs. Does nothing where frugal_alloc was never enabled.
 
     Raises:
         FrugalAllocError: PyTorch's setting cannot be changed.

@@ -413,7 +413,7 @@ TEST_F(SleepingWithoutVirtualMemory, NothingSleeps) {
   EXPECT_EQ(*allocator_->sleep().FallAsleep(All), Ranges());
   EXPECT_EQ(*allocator_->sleep().LetGo(), Bytes(0));
   EXPECT_EQ(device_.used(), MiB(20));
-  EXPECT_EQ(Stayed(allocator_->sleep()), (Parts{{block, MiB(8), Sleep::Why::kNoVirtualMemory}}));
+  EXPECT_EQ(Stayed(allocator_->sleep()), (Parts{{block, MiB(8), Sleep::Why::kInSegment}}));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ from .._program import source
 from .._program.code_lines import CodeLine
 from .._program.users_code import LIBRARYS, is_users, owner
 from .._tracking import users_lines
-from .scene import Advice
+from .scene import LEAST_BYTES, SETTING, Advice
 
 if TYPE_CHECKING:
     from .._native import Library
@@ -149,6 +149,25 @@ def find_pinning(library: Library, gpu: int) -> list[Advice]:
         f"are spread over pages of 2 MiB whose other {size(free_bytes)} nothing large can use"
     )
     return [Advice(text, made.file, made.line, free_bytes)]
+
+
+def find_shared(library: Library, gpu: int) -> list[Advice]:
+    """About the line that made most of what other processes were given, which no variable of this one frees alone."""
+    shared: Counter[int] = Counter()
+    for segment in library.segments():
+        for block in segment.blocks if segment.gpu == gpu else ():
+            if block.state == "allocated" and library.was_shared(block.address):
+                shared[block.site] += block.bytes
+    if not shared:
+        return []
+    site, most = shared.most_common(1)[0]
+    made = of_site(library, site)
+    whose = f" that {made.short} made" if made is not None else ""
+    text = (
+        f"let go of the {size(most)}{whose} and shared with other processes, there and here: they stay as long as one "
+        "of these has a tensor of them, or has yet to open it"
+    )
+    return [Advice(text, made and made.file, made and made.line, most, SETTING)] if most >= LEAST_BYTES else []
 
 
 def _count_pages(segment: Any, unusable: Counter[int], blocks: Counter[int]) -> None:

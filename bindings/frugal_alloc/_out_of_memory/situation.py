@@ -143,7 +143,7 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
             saved_bytes,
             keeping[0] if keeping else None,
             attempt([], holding_lines.find_pinning, library, facts.gpu) if facts.verdict == "fragmentation" else [],
-            [*advice, *attempt([], library_settings.find, scene), *_smaller(scene, dead, failed, saved_bytes)],
+            [*advice, *_at_others(scene), *_smaller(scene, dead, failed, saved_bytes)],
             [],
             attempt([], private_pools.rows, library, facts.gpu),
             _missing(scene, failed),
@@ -156,6 +156,12 @@ def _missing(scene: Scene, failed: Step | None) -> int:
     """To the end of the step, or of the model that is being moved."""
     of_step = failed.missing_bytes if failed is not None else 0
     return max(scene.facts.missing_bytes, attempt(0, levers.missing_to_move, scene), of_step)
+
+
+def _at_others(scene: Scene) -> list[Advice]:
+    """What other processes have, and what libraries keep by their settings."""
+    shared = attempt([], holding_lines.find_shared, scene.library, scene.facts.gpu)
+    return [*shared, *attempt([], library_settings.find, scene)]
 
 
 def _smaller(scene: Scene, dead: list[DeadVariables], failed: Step | None, saved_bytes: int) -> list[Advice]:
