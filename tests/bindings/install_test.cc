@@ -130,23 +130,26 @@ TEST_F(InstallTest, MemoryIsKeptInPlaceWhileTheObjectLives) {
 }
 
 TEST_F(InstallTest, MemoryIsOfCudaMallocWhileTheObjectLives) {
-  const auto is_ours = [] {
-    const int64_t before = frugal_alloc::memory_stats().blocks;
+  const auto is_mapped = [] {
     const c10::DataPtr block = caching::get()->allocate(9);
-    return frugal_alloc::memory_stats().blocks > before;
+    cudaIpcMemHandle_t handle;
+    const bool opens =
+        cudaIpcGetMemHandle(&handle, caching::get()->getBaseAllocation(block.get(), nullptr)) == cudaSuccess;
+    static_cast<void>(cudaGetLastError());
+    return !opens;
   };
-  ASSERT_TRUE(is_ours());
+  ASSERT_TRUE(is_mapped());
   {
     const frugal_alloc::CudaMalloc outer;
     ASSERT_TRUE(outer.status()) << outer.status().message();
     {
       const frugal_alloc::CudaMalloc inner;
-      EXPECT_FALSE(is_ours());
+      EXPECT_FALSE(is_mapped());
     }
-    EXPECT_FALSE(is_ours());
-    std::thread([&] { EXPECT_TRUE(is_ours()); }).join();
+    EXPECT_FALSE(is_mapped());
+    std::thread([&] { EXPECT_TRUE(is_mapped()); }).join();
   }
-  EXPECT_TRUE(is_ours());
+  EXPECT_TRUE(is_mapped());
 }
 
 struct Tensor {
