@@ -111,7 +111,7 @@ def _leak(situation: Situation) -> str:
     if verdict is None:
         return f"Leak: {missing}, and memory that was made in earlier epochs stays."
     growth = f"{size(verdict['bytes'])} by now, {_rate(verdict)}"
-    if verdict["pattern"] == "cuda_graph_per_shape":
+    if verdict["pattern"] in ("cuda_graph_per_shape", "private_pool"):
         return f"Leak: PyTorch's private pools have grown by {size(verdict['bytes'])}, {_rate(verdict)}; {missing}."
     where = code_lines.written(verdict["file"], verdict["line"]) if verdict["file"] else "a line that is not known"
     what = "Leak, or a cache that still fills" if _epochs_are("calls") else "Leak"

@@ -183,7 +183,7 @@ def _where(verdict: dict[str, Any], names_gpu: bool = False) -> str:
     if not verdict["file"]:
         if verdict["kind"] == "outside":
             return f"on GPU {verdict['gpu']}"
-        if verdict["pattern"] == "cuda_graph_per_shape":
+        if verdict["pattern"] in ("cuda_graph_per_shape", "private_pool"):
             return f"in PyTorch's private pools on GPU {verdict['gpu']}"
         # What TensorFlow's logs tell is an op, or a size of tensors.
         unknown = verdict["function"] or "no line is known"

@@ -209,6 +209,21 @@ def _is_one_tensor(leak: Leak) -> bool:
     return name.collection == "tensor" and name.kind in ("variable", "attribute", "buffer")
 
 
+def _is_of_native(leak: Leak) -> bool:
+    return leak.kind == "growing" and leak.accusation.site.number == NO_SITE
+
+
+def _is_of_graphs(leak: Leak) -> bool:
+    """Whether pools that graphs were captured into hold most of what PyTorch's own allocator does."""
+    library, gpu = _native.loaded(), leak.accusation.finding.gpu
+    if library is None:
+        return True
+    captured = sum(
+        pool.native_reserved_bytes for pool in library.private_pools() if pool.gpu == gpu and pool.captured
+    )
+    return 2 * captured > library.stats(gpu)["native_reserved_bytes"]
+
+
 def _was_shared(leak: Leak) -> bool:
     library, blocks = _native.loaded(), leak.accusation.extents or []
     shared = sum(size for address, size, _ in blocks if library is not None and library.was_shared(address))
@@ -229,9 +244,16 @@ RULES = (
     ),
     Rule(
         "cuda_graph_per_shape",
-        lambda leak: leak.kind == "growing" and leak.accusation.site.number == NO_SITE,
+        lambda leak: _is_of_native(leak) and _is_of_graphs(leak),
         "PyTorch's private pools grow, those of CUDA graphs and MemPools: capture graphs for a few padded shapes "
         "instead of each, give them one pool (pool=first.pool()), and let old graphs go",
+    ),
+    Rule(
+        "private_pool",
+        lambda leak: _is_of_native(leak),
+        "PyTorch's own allocator holds it, most of it in no CUDA graph: look for what is kept of the tensors that are "
+        "made within torch.cuda.use_mem_pool(), in a pool with no_split or an allocator of its own, or while caching "
+        "is off",
     ),
     Rule(
         "reference_cycle",
