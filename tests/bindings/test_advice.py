@@ -160,6 +160,30 @@ def test_no_deletion_is_advised_where_it_would_free_nothing(program: Any, source
     assert ("shared with other processes, there and here" in text) == (source == SHARED), text
 
 
+GRAPHS = """
+resets = {resets}
+def main():
+    graphs = [torch.cuda.CUDAGraph() for _ in range(3)]
+    for graph in graphs:
+        with torch.cuda.graph(graph):
+            torch.zeros(25 << 20, device='cuda').sum()
+    if resets:
+        for graph in graphs:
+            graph.reset()
+    return torch.zeros(75 << 20, device='cuda'), graphs
+"""
+
+
+def test_what_graphs_hold_is_the_reason_where_it_is_enough_and_to_reset_them_is(program: Any) -> None:
+    sick = program(GRAPHS.format(resets=False))
+    with leaving(450 * MIB):
+        text = failure(sick.run)
+        collect()
+        program(GRAPHS.format(resets=True)).run()
+    assert re.search(r"^Held by pools: CUDA graphs and MemPools keep 3\d\d\.00 MiB", text, re.MULTILINE), text
+    assert f"reset() the CUDA graphs of {sick.path.parent.name}/{sick.path.name}:7" in line_of("Change first", text)
+
+
 EVALUATION = """
 def evaluate(model, batches):
     means = []

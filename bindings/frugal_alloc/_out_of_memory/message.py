@@ -80,6 +80,11 @@ def _verdict(situation: Situation) -> str:
         )
     if facts.missing_bytes == 0:
         return f"Refused: {size(facts.device_free_bytes)} are free, of which the driver needs a part itself."
+    in_pools = private_pools.idle_bytes(situation.pools)
+    if in_pools >= facts.missing_bytes:
+        return (
+            f"Held by pools: CUDA graphs and MemPools keep {size(in_pools)} that no tensor uses; {missing} are missing."
+        )
     return (
         f"Too big: {size(facts.allocated_bytes)} of live tensors and this request need {missing} more than there is; "
         f"{_why_too_big(situation)}"

@@ -6,6 +6,7 @@ import math
 
 from .._common.messages import format_bytes as size
 from .._program.code_lines import written
+from .._report import private_pools
 from .scene import BATCH, IDLE, LEAST_BYTES, NEEDLESS, SETTING, SMALLER, Advice
 from .situation import LEAKS, Situation
 from .step import spare_bytes
@@ -20,6 +21,7 @@ def advise(situation: Situation) -> list[Advice]:
     missing = situation.missing_bytes
     about = _about_the_verdict(situation)
     ranks = [situation.of_rank(rank) for rank in (NEEDLESS, SETTING, IDLE, BATCH, SMALLER)]
+    ranks[2] = [*_pools(situation), *ranks[2]]
     if ranks[0] and _is_unknown(situation):
         about = []  # the line that the message has anyway
     if any(change.bytes >= missing for change in (*about, *ranks[0], *ranks[1])):
@@ -82,6 +84,20 @@ def _host(situation: Situation) -> Advice:
             "memory), or take them down to what they need"
         )
     return Advice(f"{text}; {_enough(situation)} less there is enough", None, None, facts.outside_bytes)
+
+
+def _pools(situation: Situation) -> list[Advice]:
+    """The line whose graphs, or whose pools, hold most that no tensor uses."""
+    idle: dict[tuple, int] = {}
+    for pool in situation.pools:
+        place = pool["file"], pool["line"], pool["captured"]
+        idle[place] = idle.get(place, 0) + private_pools.idle_bytes([pool])
+    (file, line, captured), freed = max(idle.items(), key=lambda item: item[1], default=((None, None, False), 0))
+    if freed < LEAST_BYTES:
+        return []
+    whose = f" of {written(file, line)}" if file else ""
+    change = f"reset() the CUDA graphs{whose}, or let go of them," if captured else f"let go of the MemPools{whose}"
+    return [Advice(f"{change} if they are not needed: {size(freed)} come back", file, line, freed, IDLE)]
 
 
 def _leak(situation: Situation) -> list[Advice]:

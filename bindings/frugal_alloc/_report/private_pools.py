@@ -27,6 +27,11 @@ def rows(library: Library, gpu: int) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: -row["reserved_bytes"])
 
 
+def idle_bytes(pools: list[dict[str, Any]]) -> int:
+    """What comes back once nobody holds the pools."""
+    return sum(row["idle_bytes"] for row in pools if not row["released"])
+
+
 def table(pools: list[dict[str, Any]], place: Any) -> list[str]:
     """A line for each pool that matters: how much it holds, who made it, and what is free of it.
 

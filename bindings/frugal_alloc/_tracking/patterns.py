@@ -218,9 +218,7 @@ def _is_of_graphs(leak: Leak) -> bool:
     library, gpu = _native.loaded(), leak.accusation.finding.gpu
     if library is None:
         return True
-    captured = sum(
-        pool.native_reserved_bytes for pool in library.private_pools() if pool.gpu == gpu and pool.captured
-    )
+    captured = sum(pool.native_reserved_bytes for pool in library.private_pools() if pool.gpu == gpu and pool.captured)
     return 2 * captured > library.stats(gpu)["native_reserved_bytes"]
 
 
