@@ -18,7 +18,7 @@ bool Routing::SetAll(std::atomic<bool>& flag, bool value) {
   return before;
 }
 
-void Routing::SetCudaMalloc(bool value) { static_cast<void>(SetAll(cuda_malloc_, value)); }
+void Routing::SetCudaMalloc(bool value) { SetAll(cuda_malloc_, value); }
 
 bool Routing::EnterCudaMalloc() {
   if (cuda_malloc_depth++ > 0) return false;

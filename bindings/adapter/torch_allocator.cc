@@ -147,8 +147,8 @@ void* TorchAllocator::AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_
 }
 
 c10::DataPtr TorchAllocator::AllocateShareable(size_t size) {
-  static_cast<void>(routing_.EnterCudaMalloc());
-  const absl::Cleanup leave = [this] { static_cast<void>(routing_.LeaveCudaMalloc()); };
+  routing_.EnterCudaMalloc();
+  const absl::Cleanup leave = [this] { routing_.LeaveCudaMalloc(); };
   return allocate(size);
 }
 

@@ -34,6 +34,7 @@ DELIBERATE = {
         "GiveBackReleased()": "no status: the device is asked for memory next either way",
     },
     "allocator/backing/page_returns.cc": {"unseen.value_or(false)": "returned when it is not true"},
+    "allocator/backing/paired_backing.cc": {"WaitForAll()": "counted where it failed; what it could not do stays"},
     "allocator/backing/segment_backing.cc": {"WaitForAll()": "counted where it failed; what it could not do stays"},
     "allocator/blocks/stream_clocks.cc": {"passed.value_or(false)": "counted as absorbed in the line before"},
     "allocator/blocks/stream_questions.cc": {"answer.value_or(false)": "counted as absorbed in the line before"},
