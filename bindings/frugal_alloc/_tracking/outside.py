@@ -29,13 +29,19 @@ class Outside:
         self._library = library
         # By GPU, and whether it is of the pools: (steps, bytes).
         self._history: dict[tuple[int, bool], list[tuple[int, int]]] = {}
+        # By GPU, when PyTorch's own allocator had most: how much, and what pools with captured graphs had of it.
+        self._most: dict[int, tuple[int, int]] = {}
 
     def look(self, steps: int) -> None:
         """Called at the end of an epoch, which is after so many steps."""
         for gpu in self._library.gpus():
-            for is_pools, amount in enumerate(amounts(gpu, self._library)):
+            outside, of_pools = amounts(gpu, self._library)
+            for is_pools, amount in enumerate((outside, of_pools)):
                 if amount is not None:
                     self._add((gpu, bool(is_pools)), steps, amount)
+            if (of_pools or 0) > self._most.get(gpu, (0, 0))[0]:
+                pools = [pool for pool in self._library.private_pools() if pool.gpu == gpu and pool.captured]
+                self._most[gpu] = of_pools, sum(pool.native_reserved_bytes for pool in pools)
 
     def _add(self, key: tuple[int, bool], steps: int, amount: int) -> None:
         history = self._history.setdefault(key, [])
@@ -48,6 +54,12 @@ class Outside:
         """By how much `amount` is above what was outside at the first of the latest ends; 0 if none is known."""
         history = self._history.get((gpu, False))
         return max(0, amount - history[0][1]) if history else 0
+
+    def are_of_graphs(self, gpu: int) -> bool:
+        """Whether CUDA graphs hold most of what PyTorch's own allocator does, as of when it had most: they may be gone
+        by the time of the report."""
+        most, captured = self._most.get(gpu, (0, 0))
+        return 2 * captured > most
 
     def found(self, steps_per_epoch: float = 1.0) -> list[Finding]:
         """The GPUs on which it keeps growing: of kind "outside", or, where it is of the pools, "growing".

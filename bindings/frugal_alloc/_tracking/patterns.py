@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .. import _native
+from .. import _native, _tracking
 from .._common.messages import format_bytes
 from .._native.sites import Frame
 from .._program import code_lines
@@ -214,12 +214,8 @@ def _is_of_native(leak: Leak) -> bool:
 
 
 def _is_of_graphs(leak: Leak) -> bool:
-    """Whether pools that graphs were captured into hold most of what PyTorch's own allocator does."""
-    library, gpu = _native.loaded(), leak.accusation.finding.gpu
-    if library is None:
-        return True
-    captured = sum(pool.native_reserved_bytes for pool in library.private_pools() if pool.gpu == gpu and pool.captured)
-    return 2 * captured > library.stats(gpu)["native_reserved_bytes"]
+    tracker = _tracking.current()
+    return tracker is not None and tracker.outside.are_of_graphs(leak.accusation.finding.gpu)
 
 
 def _was_shared(leak: Leak) -> bool:
