@@ -22,17 +22,17 @@ absl::Status PairedBacking::Extend(Arena& arena, Bytes size, WaitPolicy wait_pol
 }
 
 absl::StatusOr<Bytes> PairedBacking::ReturnFree(Bytes enough, const OnlyPool& only) {
-  const absl::StatusOr<Bytes> handles = movable_.ReturnFree(enough, only);
+  absl::StatusOr<Bytes> handles = movable_.ReturnFree(enough, only);
   if (!handles.ok() || *handles >= enough || segments_.held() == Bytes(0)) return handles;
-  const absl::StatusOr<Bytes> segments = segments_.ReturnFree(enough - *handles, only);
+  absl::StatusOr<Bytes> segments = segments_.ReturnFree(enough - *handles, only);
   if (!segments.ok()) return segments;
   return *handles + *segments;
 }
 
 absl::StatusOr<Bytes> PairedBacking::ReturnIdle(Bytes enough, const UseMarks& marks) {
-  const absl::StatusOr<Bytes> handles = movable_.ReturnIdle(enough, marks);
+  absl::StatusOr<Bytes> handles = movable_.ReturnIdle(enough, marks);
   if (!handles.ok() || *handles >= enough || segments_.held() == Bytes(0)) return handles;
-  const absl::StatusOr<Bytes> segments = segments_.ReturnIdle(enough - *handles, marks);
+  absl::StatusOr<Bytes> segments = segments_.ReturnIdle(enough - *handles, marks);
   if (!segments.ok()) return segments;
   return *handles + *segments;
 }
