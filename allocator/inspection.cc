@@ -55,15 +55,6 @@ void AppendSegments(const Extent& extent, const BirthEpochs* births, std::vector
   }
 }
 
-const Extent* ExtentWith(const ArenaSet& arenas, Address address) {
-  for (const Arena* arena : arenas.all()) {
-    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
-      if (extent->Contains(address)) return extent.get();
-    }
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 BlockView ViewOf(const Block& block, const BirthEpochs* births) {
@@ -96,7 +87,7 @@ std::optional<BlockView> Inspection::FindBlock(Address address) const {
   absl::MutexLock lock(&state_.mutex);
   if (!state_.health.ok()) return std::nullopt;
   if (const Block* exact = state_.allocated.Find(address); exact != nullptr) return ViewOf(*exact, state_.births.get());
-  const Extent* extent = ExtentWith(state_.arenas, address);
+  const Extent* extent = state_.arenas.ExtentWith(address);
   const Block* block = extent == nullptr ? nullptr : extent->BlockAt(address);
   if (block == nullptr || !block->IsHandedOut()) return std::nullopt;
   return ViewOf(*block, state_.births.get());
@@ -105,7 +96,7 @@ std::optional<BlockView> Inspection::FindBlock(Address address) const {
 std::optional<SegmentView> Inspection::FindSegment(Address address) const {
   absl::MutexLock lock(&state_.mutex);
   if (!state_.health.ok()) return std::nullopt;
-  const Extent* extent = ExtentWith(state_.arenas, address);
+  const Extent* extent = state_.arenas.ExtentWith(address);
   const Block* block = extent == nullptr ? nullptr : extent->BlockAt(address);
   if (block == nullptr || !block->IsMapped()) return std::nullopt;
   while (block->previous != nullptr && block->previous->IsMapped()) block = block->previous;

@@ -60,15 +60,15 @@ absl::StatusOr<Bytes> PageReturns::ReturnSpares() {
 
 bool PageReturns::IsBehindHost(const UseMarks& marks) {
   if (!clocks_.HasPassed(marks.era())) return clocks_.NeedsHost(marks.era());
-  return std::any_of(
-      arenas_.of(MemoryKind::kMovable).begin(), arenas_.of(MemoryKind::kMovable).end(), [&](const Arena* arena) {
-        const StreamClock& clock = arena->clock();
-        if (clock.stream().lasts() || arena->free_blocks().LargestSize() < kPageSize) return false;
-        const std::vector<Donation> free = WholeFreeHandles(*arena);
-        return std::any_of(free.begin(), free.end(), [&](const Donation& donation) {
-          return marks.IsUnused(*donation.block) && !clock.IsEnded(clock.Expand(donation.block->last_use));
-        });
-      });
+  const std::vector<Arena*>& arenas = arenas_.of(MemoryKind::kMovable);
+  return std::any_of(arenas.begin(), arenas.end(), [&](const Arena* arena) {
+    const StreamClock& clock = arena->clock();
+    if (clock.stream().lasts() || arena->free_blocks().LargestSize() < kPageSize) return false;
+    const std::vector<Donation> free = WholeFreeHandles(*arena);
+    return std::any_of(free.begin(), free.end(), [&](const Donation& donation) {
+      return marks.IsUnused(*donation.block) && !clock.IsEnded(clock.Expand(donation.block->last_use));
+    });
+  });
 }
 
 void PageReturns::ChooseSpares(Bytes enough, StreamQuestions& questions, Leaving& leaving) const {

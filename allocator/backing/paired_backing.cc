@@ -21,24 +21,27 @@ absl::Status PairedBacking::Extend(Arena& arena, Bytes size, WaitPolicy wait_pol
   return *returned > Bytes(0) ? own.Extend(arena, size, wait_policy) : status;
 }
 
-absl::StatusOr<Bytes> PairedBacking::ReturnFree(Bytes enough, const OnlyPool& only) {
-  absl::StatusOr<Bytes> handles = movable_.ReturnFree(enough, only);
+template <typename Which>
+absl::StatusOr<Bytes> PairedBacking::ReturnOfBoth(absl::StatusOr<Bytes> (Backing::*give_back)(Bytes, const Which&),
+                                                  Bytes enough, const Which& which) {
+  absl::StatusOr<Bytes> handles = (movable_.*give_back)(enough, which);
   if (!handles.ok() || *handles >= enough || segments_.held() == Bytes(0)) return handles;
-  absl::StatusOr<Bytes> segments = segments_.ReturnFree(enough - *handles, only);
+  absl::StatusOr<Bytes> segments = (segments_.*give_back)(enough - *handles, which);
   if (!segments.ok()) return segments;
   return *handles + *segments;
+}
+
+absl::StatusOr<Bytes> PairedBacking::ReturnFree(Bytes enough, const OnlyPool& only) {
+  return ReturnOfBoth(&Backing::ReturnFree, enough, only);
 }
 
 absl::StatusOr<Bytes> PairedBacking::ReturnIdle(Bytes enough, const UseMarks& marks) {
-  absl::StatusOr<Bytes> handles = movable_.ReturnIdle(enough, marks);
-  if (!handles.ok() || *handles >= enough || segments_.held() == Bytes(0)) return handles;
-  absl::StatusOr<Bytes> segments = segments_.ReturnIdle(enough - *handles, marks);
-  if (!segments.ok()) return segments;
-  return *handles + *segments;
+  return ReturnOfBoth(&Backing::ReturnIdle, enough, marks);
 }
 
 absl::Status PairedBacking::KeepInPlace(Address start, Bytes size, bool keep) {
-  if (segments_.SegmentWith(start) != nullptr) return segments_.KeepInPlace(start, size, keep);
+  const Extent* const extent = arenas_.ExtentWith(start);
+  if (extent != nullptr && extent->kind() == MemoryKind::kSegment) return segments_.KeepInPlace(start, size, keep);
   return movable_.KeepInPlace(start, size, keep);
 }
 

@@ -20,7 +20,8 @@ class PairedBacking : public Backing {
   // As those of MovableBacking and SegmentBacking.
   PairedBacking(Device& device, ArenaSet& arenas, Ledger& ledger, MemoryLimit& memory_limit, StreamClocks& clocks,
                 AddressDirectory& directory, DeviceAllocator* owner, AllocatorLocks lock)
-      : clocks_(clocks),
+      : arenas_(arenas),
+        clocks_(clocks),
         limit_(memory_limit.shared()),
         movable_(device, arenas, ledger, memory_limit, clocks, directory, owner, lock),
         segments_(device, arenas, ledger, memory_limit, clocks, directory, owner, lock) {}
@@ -46,6 +47,12 @@ class PairedBacking : public Backing {
   void CheckInvariants() const override;
 
  private:
+  // Of the segments what the handles did not bring.
+  template <typename Which>
+  absl::StatusOr<Bytes> ReturnOfBoth(absl::StatusOr<Bytes> (Backing::*give_back)(Bytes, const Which&), Bytes enough,
+                                     const Which& which);
+
+  const ArenaSet& arenas_;
   StreamClocks& clocks_;
   const SharedLimit& limit_;
   MovableBacking movable_;

@@ -149,17 +149,8 @@ absl::Status SegmentBacking::ReturnSegment(Block* claimed) {
   return absl::OkStatus();
 }
 
-const Extent* SegmentBacking::SegmentWith(Address address) const {
-  for (const Arena* arena : arenas_.of(MemoryKind::kSegment)) {
-    for (const std::unique_ptr<Extent>& segment : arena->extents()) {
-      if (segment->Contains(address)) return segment.get();
-    }
-  }
-  return nullptr;
-}
-
 absl::Status SegmentBacking::KeepInPlace(Address start, Bytes size, bool keep) {
-  const Extent* const segment = SegmentWith(start);
+  const Extent* const segment = arenas_.ExtentWith(start);
   const bool is_inside = segment != nullptr && size > Bytes(0) && size <= segment->end() - start;
   if (!is_inside) return absl::NotFoundError("the range is not ours");
   if (keep) {

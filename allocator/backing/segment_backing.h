@@ -40,8 +40,6 @@ class SegmentBacking : public Backing {
   absl::Status Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) override;
   absl::StatusOr<Bytes> ReturnFree(Bytes enough, const OnlyPool& only) override;
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override;
-  // null: it lies in none.
-  const Extent* SegmentWith(Address address) const;
   // One that is kept stays with its arena also when it is free.
   absl::Status KeepInPlace(Address start, Bytes size, bool keep) override;
   Bytes held() const override { return held_; }

@@ -78,6 +78,16 @@ class ArenaSet {
   const std::vector<Arena*>& all() const { return all_; }
   const std::vector<Arena*>& of(MemoryKind kind) const { return by_kind_[static_cast<size_t>(kind)]; }
 
+  // null: it lies in none.
+  const Extent* ExtentWith(Address address) const {
+    for (const Arena* arena : all_) {
+      for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+        if (extent->Contains(address)) return extent.get();
+      }
+    }
+    return nullptr;
+  }
+
   // The largest free block of all.
   Bytes LargestFree() const {
     Bytes largest;

@@ -15,8 +15,8 @@ enum class MemoryKind : uint8_t {
   kSegment,  // pieces of cudaMalloc, mapped for good, which other processes and libraries can open
 };
 
-// Free memory of the default pool that is movable serves requests for movable memory alone. What is free in segments
-// serves requests for movable memory, too, before they fail.
+// Free memory of a pool serves that pool alone. A request for movable memory gets a free part of a segment before it
+// fails. A request for a segment never gets movable memory.
 struct MemorySource {
   PoolId pool = {};
   MemoryKind kind = MemoryKind::kMovable;
