@@ -98,7 +98,7 @@ bool MakeShareable(TorchAllocator& allocator, c10::StorageImpl& storage) {
   WaitForWork(allocator.routing().MayCapture(device), users, lasting);
 
   // New memory belongs to the stream that the old belonged to: what that stream does needs no record_stream. One that
-  // may be gone gets none, since native asks a stream that needs new memory whether it is being captured.
+  // may be gone gets none, since to allocate for a stream asks the driver about it.
   const bool keeps_its_owner = MayBeTouched(users.front(), current);
   const c10::cuda::CUDAStreamGuard guard(keeps_its_owner ? InC10(allocator.gpus(), users.front(), device) : current);
   const size_t size = storage.nbytes();

@@ -125,6 +125,10 @@ class MemoryFunctions(Functions):
         """What lies there was given to other processes."""
         self._shared.add(address)
 
+    def has_shared(self) -> bool:
+        """Whether anything was given to other processes."""
+        return bool(self._shared)
+
     def was_shared(self, address: int) -> bool:
         """Whether what lies there, or something that lay there before, was given to other processes."""
         return address in self._shared

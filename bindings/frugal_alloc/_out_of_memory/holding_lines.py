@@ -153,6 +153,8 @@ def find_pinning(library: Library, gpu: int) -> list[Advice]:
 
 def find_shared(library: Library, gpu: int) -> list[Advice]:
     """About the line that made most of what other processes were given, which no variable of this one frees alone."""
+    if not library.has_shared():
+        return []
     shared: Counter[int] = Counter()
     for segment in library.segments():
         for block in segment.blocks if segment.gpu == gpu else ():
