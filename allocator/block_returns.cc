@@ -39,12 +39,12 @@ absl::Status BlockReturns::PollBehindWaitsOf(Stream stream) {
   return status;
 }
 
-absl::Status BlockReturns::WaitForAllWork() {
+absl::Status BlockReturns::WaitForAllWork(KeptPools::Which pools, const OnlyPool& only) {
   const auto passed = [this](Block* block) { Passed(block); };
   absl::Status status = clocks_.WaitForAll();
   if (status.ok()) {
     awaiting_.TakePassed(passed);
-    pools_.LetGo();
+    static_cast<void>(pools_.LetGo(pools, only));
   } else {
     // A capture that is known of is no error.
     if (absl::IsUnavailable(status)) status = absl::OkStatus();

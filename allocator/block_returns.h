@@ -54,10 +54,11 @@ class BlockReturns {
   absl::Status Poll();
   // Those that `stream` owns are free, behind waits of it for the others.
   absl::Status PollBehindWaitsOf(Stream stream);
-  // Whether there is something that only WaitForAllWork gives back.
-  bool awaits_host() const { return pools_.awaits_host(); }
-  // The host waits, as far as it may while a stream is captured. A failure says why blocks still wait.
-  absl::Status WaitForAllWork();
+  // Whether there are pools that only WaitForAllWork lets go of.
+  bool awaits_host() const { return pools_.HasReleased(KeptPools::Which::kAll); }
+  // The host waits, as far as it may while a stream is captured; `pools` that were released are let go of. A failure
+  // says why blocks still wait.
+  absl::Status WaitForAllWork(KeptPools::Which pools, const OnlyPool& only = std::nullopt);
 
  private:
   // What became free with handles in it that have their home with other streams.

@@ -84,19 +84,49 @@ absl::StatusOr<Allocation> DeviceAllocator::AllocateFromLocked(MemorySource sour
   if (state_.returns.needs_poll()) state_.ledger.failures().Absorb(state_.returns.Poll());
   const SizeClass size_class = source.kind == MemoryKind::kSegment ? CoarseClassOf(size) : ClassOf(size);
   Arena& arena = state_.arenas.Get(stream, size_class, source);
-  Block* block = only_free ? TakeFree(arena, size) : arena.Take(size);
+  Block* block = only_free ? TakeFree(arena, size) : arena.TakeByTraits(size);
   if (block == nullptr) {
     if (only_free) return absl::ResourceExhaustedError("no free block of the pool is large enough");
     absl::StatusOr<Block*> taken = TakeOnMiss(arena, size, requested);
     if (!taken.ok()) return taken.status();
     block = *taken;
   }
+  return HandOut(block, requested, annotation, sample);
+}
+
+Allocation DeviceAllocator::HandOut(Block* block, Bytes requested, void* annotation, Sample sample) {
   state_.CheckBlock(*block);
   block->use = {requested, annotation};
   state_.allocated.Insert(block);
   state_.ledger.HandedOut(*block, sample);
   state_.CheckChange();
-  return Allocation{block->address, size};
+  return {block->address, block->size};
+}
+
+absl::StatusOr<Allocation> DeviceAllocator::AllocateAt(PoolId pool, Address address, Bytes requested, void* annotation,
+                                                       Sample sample) {
+  return Watched([&] {
+    return WithLock(&DeviceAllocator::AllocateAtLocked, &Fail, pool, address, requested, annotation, sample);
+  });
+}
+
+absl::StatusOr<Allocation> DeviceAllocator::AllocateAtLocked(PoolId pool, Address address, Bytes requested,
+                                                             void* annotation, Sample sample) {
+  const Bytes size = RoundUp(requested, kGrain);
+  const Extent* const extent = state_.arenas.ExtentWith(address);
+  if (extent != nullptr && extent->arena().pool() == pool) {
+    Block* const whole = extent->BlockAt(address);
+    if (whole->IsFree() && address + size <= whole->end()) {
+      return HandOut(extent->arena().TakePart(whole, address, size), requested, annotation, sample);
+    }
+  }
+  return absl::NotFoundError(absl::StrFormat("there are no %d bytes of free memory of the pool at %#x",
+                                             requested.count(), address.value()));
+}
+
+void DeviceAllocator::SetPoolTraits(PoolId pool, const PoolTraits& traits) {
+  absl::MutexLock lock(&state_.mutex);
+  state_.arenas.SetTraits(pool, traits);
 }
 
 absl::Status DeviceAllocator::ReleasePool(PoolId pool) {
@@ -105,20 +135,46 @@ absl::Status DeviceAllocator::ReleasePool(PoolId pool) {
 
 absl::Status DeviceAllocator::ReleasePoolLocked(PoolId pool) {
   state_.pools.Release(pool);
+  NoteUnreadPools();
   return absl::OkStatus();
 }
 
-absl::Status DeviceAllocator::KeepPool(PoolId pool) { return WithBothLocks(&DeviceAllocator::KeepPoolLocked, pool); }
+absl::Status DeviceAllocator::KeepPool(PoolId pool, bool captured) {
+  return WithBothLocks(&DeviceAllocator::KeepPoolLocked, pool, captured);
+}
 
-absl::Status DeviceAllocator::KeepPoolLocked(PoolId pool) {
-  state_.pools.Keep(pool);
+absl::Status DeviceAllocator::KeepPoolLocked(PoolId pool, bool captured) {
+  state_.pools.Keep(pool, captured);
+  NoteUnreadPools();
   state_.CheckChange();
   return absl::OkStatus();
 }
 
+void DeviceAllocator::NoteUnreadPools() {
+  state_.has_unread_pools.store(state_.pools.HasReleased(KeptPools::Which::kUnread), std::memory_order_relaxed);
+}
+
+absl::StatusOr<Bytes> DeviceAllocator::ReturnReleased() {
+  return WithBothLocks(&DeviceAllocator::ReturnReleasedLocked);
+}
+
+absl::StatusOr<Bytes> DeviceAllocator::ReturnReleasedLocked() {
+  const Bytes before = state_.backing->held();
+  // Where a stream is captured, they stay for now.
+  if (state_.clocks.TryWaitForAll()) {
+    const std::vector<PoolId> pools = state_.pools.LetGo(KeptPools::Which::kUnread);
+    NoteUnreadPools();
+    for (const PoolId pool : pools) {
+      state_.ledger.failures().Absorb(state_.backing->ReturnFree(kUnlimited, pool).status());
+    }
+  }
+  state_.CheckChange();
+  return before - state_.backing->held();
+}
+
 Block* DeviceAllocator::TakeFree(Arena& arena, Bytes size) {
   Arena* const from = state_.arenas.WithAnyRoom(arena, size);
-  return from == nullptr ? nullptr : from->Take(size);
+  return from == nullptr ? nullptr : from->TakeByTraits(size);
 }
 
 absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Bytes requested) {
@@ -126,7 +182,7 @@ absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Byt
   state_.lock.CheckHealth();
   sleep().SettleDropped();
   // Others may have made room while this waited.
-  if (Block* const block = arena.Take(size); block != nullptr) return block;
+  if (Block* const block = arena.TakeByTraits(size); block != nullptr) return block;
   // Those of other requests are no reason why this one fails.
   const DriverFailures::OfRequest failures(state_.ledger.failures());
   Miss miss{arena, size, requested};
@@ -267,7 +323,7 @@ absl::Status DeviceAllocator::TrimOnce(Bytes enough, OnlyPool only) {
     enough -= *passed;
   }
   if (enough <= Bytes(0)) return absl::OkStatus();
-  absl::Status status = state_.returns.WaitForAllWork();
+  absl::Status status = state_.returns.WaitForAllWork(KeptPools::Which::kAll, only);
   status.Update(state_.backing->ReturnFree(enough, only).status());
   return status;
 }

@@ -24,6 +24,7 @@
 #include "allocator/port/device.h"
 #include "allocator/port/memory_source.h"
 #include "allocator/port/pool_id.h"
+#include "allocator/port/pool_traits.h"
 #include "allocator/port/units.h"
 #include "allocator/sleep.h"
 
@@ -59,11 +60,21 @@ class DeviceAllocator {
   absl::StatusOr<Allocation> AllocateFrom(MemorySource source, Bytes requested, Stream stream,
                                           void* annotation = nullptr, Bytes least = Bytes(0), Sample sample = {},
                                           bool only_free = false);
-  // A graph may be captured that reads what the pool has in use: that serves nobody else, also when it is free again,
-  // until the pool is released and the host has waited. REQUIRES: the pool is asked for nothing from now on.
-  absl::Status KeepPool(PoolId pool);
+  // The bytes [address, address + requested), rounded up, which are free memory of the pool. kNotFound: they are not.
+  absl::StatusOr<Allocation> AllocateAt(PoolId pool, Address address, Bytes requested, void* annotation = nullptr,
+                                        Sample sample = {});
+  // How the pool is served from now on. REQUIRES: `traits.source` is what it was, or the pool has no memory.
+  void SetPoolTraits(PoolId pool, const PoolTraits& traits);
+  // A graph may be captured that reads what the pool has in use, or will have, or (`captured` false) it is to be as if:
+  // see KeptPools. REQUIRES: from now on the pool is asked for segments alone.
+  absl::Status KeepPool(PoolId pool, bool captured = true);
   // Nobody holds the pool any more. What is in use there stays so.
   absl::Status ReleasePool(PoolId pool);
+  // Whether ReturnReleased has something to do: one load.
+  bool HasReleasedPools() const { return state_.has_unread_pools.load(std::memory_order_relaxed); }
+  // Gives free memory of kept pools that were released, and that no graph can read, back to the device. The host waits
+  // for all work. Returns what went.
+  absl::StatusOr<Bytes> ReturnReleased();
 
   // Gives back the block that starts at `address`. kNotFound: no block that was handed out starts there.
   // Returns the block's size. The driver cannot make this fail.
@@ -116,7 +127,13 @@ class DeviceAllocator {
   absl::StatusOr<Allocation> AllocateFromLocked(MemorySource source, Bytes requested, Stream stream, void* annotation,
                                                 Bytes least, Sample sample, bool only_free)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
-  absl::Status KeepPoolLocked(PoolId pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
+  absl::StatusOr<Allocation> AllocateAtLocked(PoolId pool, Address address, Bytes requested, void* annotation,
+                                              Sample sample) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  Allocation HandOut(Block* block, Bytes requested, void* annotation, Sample sample)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  void NoteUnreadPools() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  absl::StatusOr<Bytes> ReturnReleasedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
+  absl::Status KeepPoolLocked(PoolId pool, bool captured) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
   absl::Status ReleasePoolLocked(PoolId pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::StatusOr<Bytes> FreeLocked(Address address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   // Calls `once`, and if the driver failed a second time for what is left. Returns what went in both.

@@ -1,24 +1,34 @@
 #include "allocator/kept_pools.h"
 
+#include <algorithm>
+
 #include "allocator/blocks/block.h"
 #include "allocator/blocks/extent.h"
 
 namespace frugal {
 
-void KeptPools::Keep(PoolId pool) {
-  std::vector<Range>& ranges = kept_[pool];
-  for (const Arena* arena : arenas_.all()) {
+void KeptPools::Keep(PoolId pool, bool captured) {
+  Pool& kept = pools_[pool];
+  kept.is_released = false;
+  ++captures_;
+  if (captured) kept.last_capture = captures_;
+  if (kept.kept_since != 0) return;
+  kept.kept_since = captures_;
+  arenas_.SetKept(pool, true);
+  for (const Arena* arena : arenas_.of(MemoryKind::kMovable)) {
     if (arena->pool() != pool) continue;
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (const Block* block = extent->first_block(); block != nullptr; block = block->next) {
-        if (block->state == BlockState::kAllocated) Add(*block, ranges);
+        if (block->state == BlockState::kAllocated) Add(*block, kept.in_place);
       }
     }
   }
 }
 
 void KeptPools::KeepAwake(const Block& block) {
-  if (const auto kept = kept_.find(block.extent->arena().pool()); kept != kept_.end()) Add(block, kept->second);
+  if (const auto kept = pools_.find(block.extent->arena().pool()); kept != pools_.end()) {
+    Add(block, kept->second.in_place);
+  }
 }
 
 void KeptPools::Add(const Block& block, std::vector<Range>& ranges) {
@@ -26,22 +36,39 @@ void KeptPools::Add(const Block& block, std::vector<Range>& ranges) {
 }
 
 void KeptPools::Release(PoolId pool) {
-  if (kept_.contains(pool)) {
-    released_.push_back(pool);
+  if (const auto kept = pools_.find(pool); kept != pools_.end()) {
+    kept->second.is_released = true;
   } else {
     arenas_.Release(pool);
   }
 }
 
-void KeptPools::LetGo() {
-  for (const PoolId pool : std::exchange(released_, {})) {
-    for (const auto& [start, size] : kept_[pool]) {
+bool KeptPools::IsMeant(const Pool& pool, Which which) const {
+  if (!pool.is_released || which == Which::kAll) return pool.is_released;
+  return std::none_of(pools_.begin(), pools_.end(), [&](const auto& other) {
+    return !other.second.is_released && other.second.last_capture > pool.kept_since;
+  });
+}
+
+bool KeptPools::HasReleased(Which which) const {
+  return std::any_of(pools_.begin(), pools_.end(), [&](const auto& pool) { return IsMeant(pool.second, which); });
+}
+
+std::vector<PoolId> KeptPools::LetGo(Which which, const OnlyPool& only) {
+  std::vector<PoolId> gone;
+  for (const auto& [pool, kept] : pools_) {
+    if (Includes(only, pool) && IsMeant(kept, which)) gone.push_back(pool);
+  }
+  for (const PoolId pool : gone) {
+    for (const auto& [start, size] : pools_[pool].in_place) {
       // Whoever let go of more than it kept has changed nothing for others.
       static_cast<void>(backing_.KeepInPlace(start, size, false));
     }
-    kept_.erase(pool);
+    pools_.erase(pool);
+    arenas_.SetKept(pool, false);
     arenas_.Release(pool);
   }
+  return gone;
 }
 
 }  // namespace frugal

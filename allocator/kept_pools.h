@@ -3,6 +3,7 @@
 #ifndef FRUGAL_ALLOCATOR_KEPT_POOLS_H_
 #define FRUGAL_ALLOCATOR_KEPT_POOLS_H_
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -14,35 +15,48 @@
 
 namespace frugal {
 
-// A replay reads memory whose owner may be long gone, on a stream that nobody names. So what a pool has in use when a
-// capture may begin, or what sleeps then and wakes later, serves nobody else, also when it is free again, until the
-// pool is released and the host has waited for all work. Not thread-safe.
+// A replay reads memory whose owner may be long gone, on a stream that nobody names. So the segments of such a pool, and
+// of its movable memory what is in use when the first capture may begin, or sleeps then and wakes later, serve nobody
+// else, also when they are free, until the pool is released and the host has waited for all work. Not thread-safe.
+//
+// A graph may read another's pool: cuBLAS keeps the workspace that it took for a stream during the first capture. So
+// what others only would like to have stays while a graph lives that was captured later.
 class KeptPools {
  public:
   // Both must outlive this.
   KeptPools(ArenaSet& arenas, Backing& backing) : arenas_(arenas), backing_(backing) {}
 
-  // REQUIRES: the pool is asked for nothing from now on.
-  void Keep(PoolId pool);
+  // A capture into the pool may begin, or (`captured` false) it is to be as if. REQUIRES: from now on it is asked for
+  // segments alone.
+  void Keep(PoolId pool, bool captured);
   // It has just woken.
   void KeepAwake(const Block& block);
   // Nobody holds the pool any more.
   void Release(PoolId pool);
 
-  // Whether pools were released that only LetGo gives back.
-  bool awaits_host() const { return !released_.empty(); }
-  // The host has waited for all work since it was last asked whether some await it.
-  void LetGo();
+  // Which of the released pools: all, or those that no graph is left to read.
+  enum class Which { kAll, kUnread };
+  bool HasReleased(Which which) const;
+  // The host has waited for all work since it was last asked whether there are some. Returns them.
+  std::vector<PoolId> LetGo(Which which, const OnlyPool& only = std::nullopt);
 
  private:
   using Range = std::pair<Address, Bytes>;
+  // In the order of captures, from 1.
+  struct Pool {
+    int64_t kept_since = 0;
+    int64_t last_capture = 0;  // 0: never
+    bool is_released = false;
+    std::vector<Range> in_place;
+  };
 
   void Add(const Block& block, std::vector<Range>& ranges);
+  bool IsMeant(const Pool& pool, Which which) const;
 
   ArenaSet& arenas_;
   Backing& backing_;
-  absl::flat_hash_map<PoolId, std::vector<Range>> kept_;
-  std::vector<PoolId> released_;
+  absl::flat_hash_map<PoolId, Pool> pools_;
+  int64_t captures_ = 0;
 };
 
 }  // namespace frugal

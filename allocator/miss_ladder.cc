@@ -78,7 +78,7 @@ absl::Status MissLadder::MakeRoomBehindHostWaits(Miss& miss) {
   const Bytes awaiting = parts_.returns.Awaiting();
   // Free memory that other streams have yet to pass was to be had behind waits of this one.
   if (parts_.returns.awaits() || parts_.returns.awaits_host() || parts_.clocks.NeedsHost())
-    parts_.ledger.failures().Absorb(parts_.returns.WaitForAllWork());
+    parts_.ledger.failures().Absorb(parts_.returns.WaitForAllWork(KeptPools::Which::kAll));
   miss.remedies.host_waits = awaiting - parts_.returns.Awaiting();
   if (HasAnyRoom(miss)) return absl::OkStatus();
   return parts_.backing.Extend(miss.arena, miss.size, WaitPolicy::kWithHostWaits);

@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<Sleep::Range>> Sleep::FallAsleep(Choice chosen) {
       [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<std::vector<Range>> {
         absl::Status waited = state_.clocks.WaitForAll();
         if (!waited.ok()) return waited;
-        state_.ledger.failures().Absorb(state_.returns.WaitForAllWork());
+        state_.ledger.failures().Absorb(state_.returns.WaitForAllWork(KeptPools::Which::kUnread));
         Settle();
         std::vector<Range> ranges;
         ForEachMovable([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -204,7 +204,7 @@ absl::StatusOr<std::vector<Sleep::Range>> Sleep::TakeBack(Choice chosen) {
         });
         absl::Status status = state_.backing->Refill(runs);
         if (absl::IsResourceExhausted(status)) {
-          state_.ledger.failures().Absorb(state_.returns.WaitForAllWork());
+          state_.ledger.failures().Absorb(state_.returns.WaitForAllWork(KeptPools::Which::kAll));
           state_.ledger.failures().Absorb(state_.backing->ReturnFree(kUnlimited, std::nullopt).status());
           status = state_.backing->Refill(runs);
         }

@@ -28,9 +28,10 @@ Bytes SegmentSize(SizeGroup group, Bytes request) {
 SegmentBacking::~SegmentBacking() {
   absl::Status status;
   for (const Arena* arena : arenas_.of(MemoryKind::kSegment)) {
+    SegmentSource* const source = arena->traits().source.get();
     for (const std::unique_ptr<Extent>& segment : arena->extents()) {
       directory_.Erase(segment->start());
-      status.Update(device_.Free(segment->start()));
+      status.Update(source != nullptr ? source->Free(segment->start()) : device_.Free(segment->start()));
     }
   }
   memory_limit_.shared().GiveBack(held_);
@@ -54,12 +55,17 @@ absl::Status SegmentBacking::Grow(Arena& arena, Bytes size, WaitPolicy wait_poli
 }
 
 absl::Status SegmentBacking::AddSegment(Arena& arena, Bytes segment, WaitPolicy wait_policy) {
-  const absl::StatusOr<MemoryInfo> device = memory_limit_.Ask();
+  const std::shared_ptr<SegmentSource> source = arena.traits().source;
+  absl::StatusOr<MemoryInfo> device = memory_limit_.Ask();
   if (!device.ok()) return device.status();
+  // What a source of the program's has, it alone knows: it may be the host's.
+  if (source != nullptr) device->free = kUnlimited;
   const Bytes left = wait_policy >= WaitPolicy::kIntoReserve ? Bytes(0) : memory_limit_.reserve();
   absl::StatusOr<Reservation> promised = memory_limit_.Reserve(*device, segment, left);
   if (!promised.ok()) return promised.status();
-  const absl::StatusOr<Address> start = lock_.DuringDriverCall([&] { return device_.Malloc(segment); });
+  const absl::StatusOr<Address> start =
+      source != nullptr ? lock_.DuringForeignCall([&] { return source->Malloc(segment); })
+                        : lock_.DuringDriverCall([&] { return device_.Malloc(segment); });
   if (!start.ok()) return start.status();
   promised->Redeem(segment);
   held_ += segment;
@@ -100,11 +106,14 @@ absl::StatusOr<Bytes> SegmentBacking::ReturnIdle(Bytes enough, const UseMarks& m
 }
 
 absl::StatusOr<Bytes> SegmentBacking::ReturnSegments(Bytes enough, Goes goes) {
+  // To free one may wait for the device, which a capture does not survive.
+  if (held_ == Bytes(0) || clocks_.MayCapture()) return Bytes(0);
   StreamQuestions questions(clocks_, ledger_);
   std::vector<Block*> leaving = questions.Choose([&] {
     std::vector<Block*> chosen;
     Bytes size;
     for (const Arena* arena : arenas_.of(MemoryKind::kSegment)) {
+      if (arena->is_kept()) continue;
       for (const std::unique_ptr<Extent>& segment : arena->extents()) {
         if (size >= enough || !IsWhollyFree(*segment) || keepers_.contains(segment->start())) continue;
         if (!goes(*segment->first_block(), questions)) continue;
@@ -135,11 +144,11 @@ absl::Status SegmentBacking::ReturnSegment(Block* claimed) {
   Arena& arena = segment.arena();
   // Before the driver's call, since from then on it may give the addresses to others.
   directory_.Erase(segment.start());
-  absl::Status status = lock_.DuringDriverCall([&] {
-    absl::Status freed = device_.Free(segment.start());
-    if (!freed.ok()) directory_.Insert(segment.start(), segment.size(), owner_);
-    return freed;
-  });
+  const std::shared_ptr<SegmentSource> source = arena.traits().source;
+  absl::Status status = source != nullptr
+                            ? lock_.DuringForeignCall([&] { return source->Free(segment.start()); })
+                            : lock_.DuringDriverCall([&] { return device_.Free(segment.start()); });
+  if (!status.ok()) directory_.Insert(segment.start(), segment.size(), owner_);
   arena.Unclaim(claimed);
   if (!status.ok()) return status;
   held_ -= segment.size();

@@ -34,6 +34,22 @@ Block* Arena::Take(Bytes size) {
   return block;
 }
 
+Block* Arena::TakeByTraits(Bytes size) {
+  if (traits_.splits) return Take(size);
+  Block* const block = free_.BestFit(size);
+  if (block == nullptr) return nullptr;
+  LeaveFree(block);
+  block->Apply(BlockStep::kHandOut);
+  return block;
+}
+
+Block* Arena::TakePart(Block* whole, Address start, Bytes size) {
+  Block* const part = ClaimPart(whole, start, size);
+  part->Apply(BlockStep::kUnclaim);
+  part->Apply(BlockStep::kHandOut);
+  return part;
+}
+
 Block* Arena::PutBack(Block* block, BlockStep step) {
   block->Apply(step);
   block->last_use = static_cast<uint32_t>(clock_.now());

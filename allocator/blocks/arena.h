@@ -20,6 +20,7 @@
 #include "allocator/port/memory_source.h"
 #include "allocator/port/observer.h"
 #include "allocator/port/pool_id.h"
+#include "allocator/port/pool_traits.h"
 #include "allocator/port/units.h"
 
 namespace frugal {
@@ -48,6 +49,11 @@ class Arena {
   MemorySource source() const { return {pool_, kind_}; }
   // REQUIRES: nothing is in use.
   void BelongTo(PoolId pool) { pool_ = pool; }
+  // Segments of it that are free stay; see KeptPools.
+  bool is_kept() const { return is_kept_; }
+  void SetKept(bool value) { is_kept_ = value; }
+  const PoolTraits& traits() const { return traits_; }
+  void SetTraits(const PoolTraits& traits) { traits_ = traits; }
   // Whether a block is handed out, awaiting or set aside.
   bool IsInUse() const;
   const FreeIndex& free_blocks() const { return free_; }
@@ -56,6 +62,10 @@ class Arena {
 
   // The best fitting free block, cut to `size` and handed out; null if none is large enough.
   Block* Take(Bytes size);
+  // The same, whole if the pool's blocks are not to be split.
+  Block* TakeByTraits(Bytes size);
+  // These bytes of the free block `whole`, handed out.
+  Block* TakePart(Block* whole, Address start, Bytes size);
   // A block handed out is free again: kReturn by its caller, kPass when the last stream has passed.
   // Returns the free block that it is part of now.
   Block* PutBack(Block* block, BlockStep step);
@@ -118,6 +128,8 @@ class Arena {
   const SizeGroup group_;
   const MemoryKind kind_;
   PoolId pool_;
+  PoolTraits traits_;
+  bool is_kept_ = false;
   BlockFactory& blocks_;
   Ledger& ledger_;
   std::vector<std::unique_ptr<Extent>> extents_;

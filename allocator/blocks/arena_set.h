@@ -15,11 +15,13 @@
 
 #include "absl/base/attributes.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "allocator/blocks/arena.h"
 #include "allocator/blocks/size_class.h"
 #include "allocator/blocks/stream_clocks.h"
 #include "allocator/port/memory_source.h"
 #include "allocator/port/pool_id.h"
+#include "allocator/port/pool_traits.h"
 
 namespace frugal {
 
@@ -44,9 +46,24 @@ class ArenaSet {
   }
 
   Arena& Get(Stream stream, SizeClass size_class, MemorySource source) { return Find(stream, size_class, source); }
+  // Of the pool's arenas from now on.
+  void SetTraits(PoolId pool, const PoolTraits& traits) {
+    traits_[pool] = traits;
+    for (Arena* arena : all_) {
+      if (arena->pool() == pool) arena->SetTraits(traits);
+    }
+  }
+  // Whether free segments of the pool stay.
+  void SetKept(PoolId pool, bool value) {
+    value ? static_cast<void>(kept_.insert(pool)) : static_cast<void>(kept_.erase(pool));
+    for (Arena* arena : all_) {
+      if (arena->pool() == pool) arena->SetKept(value);
+    }
+  }
   // Nobody holds the pool any more. Its arenas go to later pools as soon as nothing in them is in use, since ranges of
   // addresses are for good.
   void Release(PoolId pool) {
+    traits_.erase(pool);
     for (auto it = by_key_.begin(); it != by_key_.end();) {
       if (const auto here = it++; std::get<MemorySource>(here->first).pool == pool) {
         released_.push_back(std::move(here->second));
@@ -131,14 +148,17 @@ class ArenaSet {
       by_kind_[static_cast<size_t>(source.kind)].push_back(arena.get());
     }
     arena->BelongTo(source.pool);
+    const auto traits = traits_.find(source.pool);
+    arena->SetTraits(traits == traits_.end() ? PoolTraits() : traits->second);
+    arena->SetKept(kept_.contains(source.pool));
     return *arena;
   }
 
-  // null: none of which nothing is in use.
+  // null: none of which nothing is in use. Segments are of their pool's source.
   std::unique_ptr<Arena> TakeReleased(const StreamClock& clock, SizeClass size_class, MemoryKind kind) {
     const auto found = std::find_if(released_.begin(), released_.end(), [&](const std::unique_ptr<Arena>& arena) {
       return &arena->clock() == &clock && arena->size_class() == size_class && arena->kind() == kind &&
-             !arena->IsInUse();
+             (kind == MemoryKind::kMovable ? !arena->IsInUse() : arena->extents().empty());
     });
     if (found == released_.end()) return nullptr;
     std::unique_ptr<Arena> arena = std::move(*found);
@@ -151,6 +171,8 @@ class ArenaSet {
   Ledger& ledger_;
   BlockFactory blocks_;
   absl::flat_hash_map<std::tuple<const StreamClock*, SizeClass, MemorySource>, std::unique_ptr<Arena>> by_key_;
+  absl::flat_hash_map<PoolId, PoolTraits> traits_;
+  absl::flat_hash_set<PoolId> kept_;
   // Of pools that were released, whose numbers they keep meanwhile.
   std::vector<std::unique_ptr<Arena>> released_;
   // The latest found with the same hash: the hash table costs five times as much.

@@ -94,6 +94,15 @@ void StreamClocks::TakeBackAside() {
   }
 }
 
+bool StreamClocks::MayCapture() {
+  if (reclaimer_ == nullptr) return false;
+  return lock_.DuringDriverCall([this] {
+    bool may_capture = true;
+    reclaimer_->WithoutCapture([&may_capture] { may_capture = false; });
+    return may_capture;
+  });
+}
+
 bool StreamClocks::HasPassed(const Mark& mark) {
   const absl::StatusOr<bool> passed = mark.member->clock.HasPassed(mark.tick);
   ledger_.failures().Absorb(passed.status());

@@ -12,10 +12,10 @@ constexpr Bytes kAtOnce = MiB(512);
 }  // namespace
 
 GpuMemory::GpuMemory(c10::DeviceIndex ordinal, std::unique_ptr<DriverDevice> device, AddressDirectory& directory,
-                     caching::CUDAAllocator& native, Routing& routing, History& history, PrivatePools& pools)
+                     caching::CUDAAllocator& native, Routing& routing, History& history)
     : ordinal_(ordinal),
       device_(std::move(device)),
-      reclaimer_(ordinal, allocator_, native_share_, routing, pools),
+      reclaimer_(ordinal, allocator_, native_share_, routing),
       history_(history, ordinal),
       allocator_(*device_, directory, &reclaimer_),
       native_share_(ordinal, native, allocator_.settings().limit()),

@@ -15,7 +15,6 @@
 #include "bindings/adapter/gpu_statistics.h"
 #include "bindings/adapter/history.h"
 #include "bindings/adapter/native_share.h"
-#include "bindings/adapter/private_pools.h"
 #include "bindings/adapter/reclaimer.h"
 #include "bindings/adapter/routing.h"
 #include "bindings/adapter/torch_compat.h"
@@ -31,7 +30,7 @@ class GpuMemory {
  public:
   // Takes the device's memory from `device`; all must outlive the object.
   GpuMemory(c10::DeviceIndex ordinal, std::unique_ptr<DriverDevice> device, AddressDirectory& directory,
-            caching::CUDAAllocator& native, Routing& routing, History& history, PrivatePools& pools);
+            caching::CUDAAllocator& native, Routing& routing, History& history);
 
   c10::DeviceIndex ordinal() const { return ordinal_; }
   DeviceAllocator& allocator() { return allocator_; }
@@ -54,7 +53,7 @@ class GpuMemory {
   void AttachHistory() { allocator_.settings().SetObserver(&history_); }
 
   void SetPolicy(const PolicySettings& policy);
-  // See PrivatePools::GiveBack.
+  // See Reclaimer::GiveBackReleased.
   void GiveBackReleased() { static_cast<void>(reclaimer_.GiveBackReleased()); }
   // Gives at least `enough` of our idle memory back to the driver, or all; returns how much that was. If the driver
   // fails, warns; the rest is still held. `only`: of that pool alone.

@@ -37,7 +37,7 @@ std::unique_ptr<GpuMemory> GpuSet::Make(c10::DeviceIndex ordinal) {
     const absl::Status status = (*device)->AllowPeer(from);
     TORCH_CHECK(status.ok(), "frugal_alloc: ", status.message());
   }
-  auto gpu = std::make_unique<GpuMemory>(ordinal, *std::move(device), directory_, native_, routing_, history_, pools_);
+  auto gpu = std::make_unique<GpuMemory>(ordinal, *std::move(device), directory_, native_, routing_, history_);
   absl::Status status = gpu->limit().SetFraction(native_.initialized() ? native_.getMemoryFraction(ordinal) : 1.0);
   if (status.ok()) status = gpu->limit().Set(memory_limit_);
   TORCH_CHECK(status.ok(), "frugal_alloc: ", status.message());

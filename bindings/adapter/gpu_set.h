@@ -17,7 +17,6 @@
 #include "allocator/blocks/address_directory.h"
 #include "bindings/adapter/gpu_memory.h"
 #include "bindings/adapter/history.h"
-#include "bindings/adapter/private_pools.h"
 #include "bindings/adapter/routing.h"
 #include "bindings/adapter/torch_compat.h"
 #include "bindings/settings/settings.h"
@@ -31,8 +30,8 @@ namespace frugal {
 class GpuSet {
  public:
   // All must outlive the object.
-  GpuSet(caching::CUDAAllocator& native, Routing& routing, History& history, PrivatePools& pools)
-      : native_(native), routing_(routing), history_(history), pools_(pools) {
+  GpuSet(caching::CUDAAllocator& native, Routing& routing, History& history)
+      : native_(native), routing_(routing), history_(history) {
     idle_releaser_.GuardProcess();
   }
 
@@ -119,7 +118,6 @@ class GpuSet {
   caching::CUDAAllocator& native_;
   Routing& routing_;
   History& history_;
-  PrivatePools& pools_;
   std::function<void()> when_opened_ = [] {};
   AddressDirectory directory_;
   std::array<std::atomic<GpuMemory*>, kMaxGpus> gpus_ = {};

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "allocator/port/thrown.h"
-#include "bindings/adapter/mem_pools.h"
+#include "bindings/adapter/private_pools.h"
 
 namespace frugal {
 namespace {

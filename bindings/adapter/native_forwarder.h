@@ -37,10 +37,12 @@ class NativeForwarder : public caching::CUDAAllocator {
   virtual void AnnotateMemory(const void* pointer, const std::string& metadata);
   // Whether `pool` may serve ordinary requests when memory is out; torch before 2.11 cannot take it back.
   virtual void SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value);
-  // createOrIncrefPool() of native's has been called, as torch.cuda.MemPool does.
-  virtual void NotePoolHeld(c10::DeviceIndex /*device*/, MempoolId_t /*pool*/, bool /*has_own_allocator*/) {}
+  // createOrIncrefPool() of native's has been called, as torch.cuda.MemPool does. `allocator`: of the pool's memory;
+  // null: this one.
+  virtual void NotePoolMade(c10::DeviceIndex /*device*/, MempoolId_t /*pool*/,
+                            std::shared_ptr<caching::CUDAAllocator> /*allocator*/) {}
   // No block of the pool may be split (torch 2.10).
-  virtual void NeverSplit(MempoolId_t /*pool*/) {}
+  virtual void NeverSplit(c10::DeviceIndex /*device*/, MempoolId_t /*pool*/) {}
   // Gives a DataPtr of native's the deleter that this allocator answers for.
   virtual c10::DataPtr Adopt(c10::DataPtr data) { return data; }
 
@@ -114,9 +116,8 @@ class NativeForwarder : public caching::CUDAAllocator {
 #if FRUGAL_TORCH_MINOR >= 11
   void createOrIncrefPool(c10::DeviceIndex device, MempoolId_t pool,
                           std::shared_ptr<caching::CUDAAllocator> allocator) override {
-    const bool has_own_allocator = allocator != nullptr;
-    native_.createOrIncrefPool(device, pool, std::move(allocator));
-    NotePoolHeld(device, pool, has_own_allocator);
+    native_.createOrIncrefPool(device, pool, allocator);
+    NotePoolMade(device, pool, std::move(allocator));
   }
   void setUseOnOOM(c10::DeviceIndex device, MempoolId_t pool, bool value) final {
     SetUseOnOutOfMemory(device, pool, value);
@@ -124,14 +125,15 @@ class NativeForwarder : public caching::CUDAAllocator {
 #else
   void createOrIncrefPool(c10::DeviceIndex device, MempoolId_t pool, caching::CUDAAllocator* allocator) override {
     native_.createOrIncrefPool(device, pool, allocator);
-    NotePoolHeld(device, pool, allocator != nullptr);
+    // Not owned.
+    NotePoolMade(device, pool, std::shared_ptr<caching::CUDAAllocator>(std::shared_ptr<void>(), allocator));
   }
   void setUseOnOOM(c10::DeviceIndex device, MempoolId_t pool) final { SetUseOnOutOfMemory(device, pool, true); }
 #endif
 #if FRUGAL_TORCH_MINOR >= 10
   void setNoSplit(c10::DeviceIndex device, MempoolId_t pool) override {
     native_.setNoSplit(device, pool);
-    NeverSplit(pool);
+    NeverSplit(device, pool);
   }
 #endif
 #if FRUGAL_TORCH_MINOR >= 13

@@ -1,196 +1,148 @@
 #include "bindings/adapter/private_pools.h"
 
-#include <c10/cuda/CUDAGraphsC10Utils.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
 
-#include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
-#include <optional>
 #include <tuple>
 
-#include "absl/cleanup/cleanup.h"
-#include "bindings/adapter/pool_streams.h"
+#include "absl/strings/str_cat.h"
 #include "bindings/adapter/site_sampler.h"
-#include "bindings/threads/forked_child.h"
 
 namespace frugal {
 namespace {
 
-bool IsEmpty(const caching_types::SegmentInfo& segment) { return segment.active_size == 0; }
+class AllocatorSource final : public SegmentSource {
+ public:
+  explicit AllocatorSource(std::shared_ptr<caching::CUDAAllocator> allocator) : allocator_(std::move(allocator)) {}
 
-// Whether the GPU has nothing to do, as far as its streams can be named, and none of them is captured. Nobody waits: to
-// do so could be for ever, where a collective waits for a process that waits for this one.
-bool IsIdle(c10::DeviceIndex device, DeviceAllocator& allocator) {
-  const cudaStream_t current = c10::cuda::getCurrentCUDAStream(device).stream();
-  return !IsCaptured(current) && allocator.IsIdle() && !HasBusyStreamInPool(device);
-}
+  absl::StatusOr<Address> Malloc(Bytes size) override {
+    try {
+      void* const segment = allocator_->raw_alloc(static_cast<size_t>(size.count()));
+      if (segment == nullptr) return absl::ResourceExhaustedError("the pool's own allocator returned no memory");
+      return Address(segment);
+    } catch (const std::exception& error) {
+      return absl::ResourceExhaustedError(absl::StrCat("the pool's own allocator failed: ", error.what()));
+    }
+  }
+
+  absl::Status Free(Address segment) override {
+    try {
+      allocator_->raw_delete(segment.pointer());
+      return absl::OkStatus();
+    } catch (const std::exception& error) {
+      return absl::InternalError(absl::StrCat("the pool's own allocator failed: ", error.what()));
+    }
+  }
+
+ private:
+  const std::shared_ptr<caching::CUDAAllocator> allocator_;
+};
+
+class RuntimeSource final : public SegmentSource {
+ public:
+  absl::StatusOr<Address> Malloc(Bytes size) override {
+    void* segment = nullptr;
+    const cudaError_t error = cudaMalloc(&segment, static_cast<size_t>(size.count()));
+    if (error == cudaSuccess) return Address(segment);
+    static_cast<void>(cudaGetLastError());
+    return absl::ResourceExhaustedError(absl::StrCat("cudaMalloc failed: ", cudaGetErrorString(error)));
+  }
+
+  absl::Status Free(Address segment) override {
+    const cudaError_t error = cudaFree(segment.pointer());
+    if (error == cudaSuccess) return absl::OkStatus();
+    static_cast<void>(cudaGetLastError());
+    return absl::InternalError(absl::StrCat("cudaFree failed: ", cudaGetErrorString(error)));
+  }
+};
 
 }  // namespace
 
-void PrivatePools::NoteHeld(c10::DeviceIndex device, MempoolId_t pool, bool has_own_allocator) {
-  // An id of a pool that was released and is empty stands for another one from then on.
-  if (native_.getPoolUseCount(device, pool) != 1) return;
-  const SiteId site = SiteSampler::CurrentSite();
+std::shared_ptr<SegmentSource> SourceOf(std::shared_ptr<caching::CUDAAllocator> allocator) {
+  if (allocator == nullptr) return nullptr;
+  return std::make_shared<AllocatorSource>(std::move(allocator));
+}
+
+std::shared_ptr<SegmentSource> PreloadedSource() {
+  static const std::shared_ptr<SegmentSource> source = []() -> std::shared_ptr<SegmentSource> {
+    const char* const preloaded = std::getenv("LD_PRELOAD");
+    if (preloaded == nullptr || std::strstr(preloaded, "torch_memory_saver") == nullptr) return nullptr;
+    return std::make_shared<RuntimeSource>();
+  }();
+  return source;
+}
+
+PrivatePools::Pool& PrivatePools::Hold(const Key& key) {
+  Pool& pool = pools_[key];
+  if (pool.holders == 0) pool = {.site = SiteSampler::CurrentSite(), .traits = {.source = PreloadedSource()}};
+  ++pool.holders;
+  return pool;
+}
+
+void PrivatePools::NoteMade(const Key& key, std::shared_ptr<SegmentSource> source) {
   absl::MutexLock lock(&mutex_);
-  Pool& made = pools_[{device, pool}];
-  if (made.is_released) released_.fetch_sub(1, std::memory_order_relaxed);
-  made = {.site = site, .made = ++now_, .has_own_allocator = has_own_allocator};
+  Pool& pool = Hold(key);
+  if (pool.holders > 1) return;
+  if (source != nullptr) pool.traits.source = std::move(source);
+  // What torch.cuda.MemPool makes is numbered in the second place.
+  if (pool.traits.source == nullptr && key.second.first == 0) pool.kind = MemoryKind::kMovable;
 }
 
-void PrivatePools::NoteBegun(c10::DeviceIndex device, MempoolId_t pool, bool may_capture) {
-  NoteHeld(device, pool);
-  if (!may_capture) return;
+void PrivatePools::NoteBegun(const Key& key) {
   absl::MutexLock lock(&mutex_);
-  pools_[{device, pool}].captured = ++now_;
+  Hold(key);
 }
 
-void PrivatePools::NoteReleased(c10::DeviceIndex device, MempoolId_t pool) {
-  if (native_.getPoolUseCount(device, pool) != 0) return;
-  routing_.SetUseOnOutOfMemory(device, pool, false);
+bool PrivatePools::NoteReleased(const Key& key) {
   absl::MutexLock lock(&mutex_);
-  const auto found = pools_.find({device, pool});
-  // What was made before we were installed is left to native.
-  if (found == pools_.end() || found->second.is_released) return;
-  found->second.is_released = true;
-  released_.fetch_add(1, std::memory_order_relaxed);
-  changes_.fetch_add(1, std::memory_order_relaxed);
+  const auto found = pools_.find(key);
+  // It may be older than we are.
+  return found != pools_.end() && found->second.holders > 0 && --found->second.holders == 0;
 }
 
-bool PrivatePools::GiveBack(c10::DeviceIndex device, DeviceAllocator& allocator) {
-  if (!HasReleased(device)) return false;
-  Waiting& waiting = waiting_[static_cast<size_t>(device)];
-  // To record its history native may need Python's lock, which somebody may hold who is about to open a pool.
-  if (native_.isHistoryEnabled() || !waiting.at_work.TryLock()) return false;
-  const absl::Cleanup done = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { waiting.at_work.Unlock(); };
-  bool gave = false;
-  try {
-    const uint64_t changes = changes_.load();
-    routing_.WithoutOpenPool(device, [&] {
-      if (!IsIdle(device, allocator)) return;
-      waiting.settled.store(changes);
-      gave = GiveBackEmpty(device);
-    });
-  } catch (const std::exception& error) {
-    TORCH_WARN("frugal_alloc: memory of a pool that nobody holds could not be given back: ", error.what());
-  }
-  return gave;
-}
-
-bool PrivatePools::GiveBackEmpty(c10::DeviceIndex device) {
-  const c10::cuda::CUDAGuard guard(device);
-  // Of the calls below, some are forbidden on other threads, too, while a stream of another GPU is captured.
-  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
-  bool has_waited = false;
-  for (const Key& key : Returnable(device)) {
-    const std::vector<caching_types::SegmentInfo> segments = SegmentsOf(key);
-    // Blocks that wait for a stream are let go of by emptyCache.
-    const auto may_go = [](const auto& segment) { return segment.allocated_size == 0; };
-    if (std::any_of(segments.begin(), segments.end(), may_go) && !std::exchange(has_waited, true)) {
-      // There may be streams that nobody has named. To free a segment waits for them, too, but with native's lock held;
-      // to unmap one does not.
-      C10_CUDA_CHECK(cudaDeviceSynchronize());
-    }
-    // Native forgets one without memory, too. Asked for it later, while another pool is open, it would assert.
-    native_.emptyCache(key.second);
-    ForgetIfGone(key);
-  }
-  if (has_waited && !routing_.passthrough()) routing_.SetNewPeriod(true);
-  return has_waited;
-}
-
-void PrivatePools::Empty(MempoolId_t pool) {
-  const auto empty = [&] { native_.emptyCache(pool); };
-  const std::optional<c10::DeviceIndex> device = DeviceOf(pool);
-  if (device.has_value() && !native_.isHistoryEnabled()) {
-    routing_.WithoutOpenPool(*device, empty);
-  } else if (!device.has_value() || !routing_.HasOpenPool(*device)) {
-    empty();
-  }
-  NoteFreed();
-}
-
-std::optional<c10::DeviceIndex> PrivatePools::DeviceOf(MempoolId_t pool) const {
+void PrivatePools::NeverSplit(const Key& key) {
   absl::MutexLock lock(&mutex_);
-  for (const auto& [key, of_key] : pools_) {
-    if (key.second == pool && !of_key.has_own_allocator) return key.first;
-  }
-  return std::nullopt;
+  pools_[key].traits.splits = false;
+  pools_[key].kind = MemoryKind::kSegment;
 }
 
-void PrivatePools::AddNatives(std::map<Key, PoolFigures>& found) const {
-  for (const caching_types::SegmentInfo& segment : TakeSnapshot(native_, kDefaultPool, false).segments) {
-    if (segment.owner_private_pool_id == kDefaultPool) continue;
-    PoolFigures& figures = found[{segment.device, segment.owner_private_pool_id}];
-    figures.native_reserved += Bytes(static_cast<int64_t>(segment.total_size));
-    figures.native_allocated += Bytes(static_cast<int64_t>(segment.allocated_size));
-    if (IsEmpty(segment)) figures.idle += Bytes(static_cast<int64_t>(segment.total_size));
-  }
+void PrivatePools::UseSegments(const Key& key, bool captured) {
+  absl::MutexLock lock(&mutex_);
+  pools_[key].kind = MemoryKind::kSegment;
+  pools_[key].captured |= captured;
 }
 
-std::vector<PoolFigures> PrivatePools::Figures(const std::map<Key, PoolFigures>& found) const {
+MemoryKind PrivatePools::KindOf(const Key& key) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = pools_.find(key);
+  return found == pools_.end() ? MemoryKind::kSegment : found->second.kind;
+}
+
+PoolTraits PrivatePools::TraitsOf(const Key& key) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = pools_.find(key);
+  return found == pools_.end() ? PoolTraits() : found->second.traits;
+}
+
+std::vector<PoolFigures> PrivatePools::Figures(const std::map<Key, PoolFigures>& found) {
+  absl::MutexLock lock(&mutex_);
+  std::erase_if(pools_, [&](const auto& pool) { return pool.second.holders == 0 && !found.contains(pool.first); });
   std::vector<PoolFigures> all;
   for (const auto& [key, bytes] : found) {
     PoolFigures figures = bytes;
     std::tie(figures.gpu, figures.pool) = key;
-    figures.reserved += figures.native_reserved;
-    figures.allocated += figures.native_allocated;
     // PyTorch numbers what a graph makes for itself in the first place.
     figures.captured = key.second.first != 0;
-    bool is_held = false;
-    {
-      absl::MutexLock lock(&mutex_);
-      if (const auto pool = pools_.find(key); pool != pools_.end()) {
-        figures.site = pool->second.site;
-        figures.captured |= pool->second.captured > 0;
-        is_held = !pool->second.is_released;
-      }
-    }
-    // Native asserts of one that it does not know: nobody holds it, and native has nothing of it.
-    if (is_held || figures.native_reserved > Bytes(0)) {
-      figures.holders = native_.getPoolUseCount(key.first, key.second);
+    if (const auto pool = pools_.find(key); pool != pools_.end()) {
+      figures.site = pool->second.site;
+      figures.captured |= pool->second.captured;
+      figures.holders = pool->second.holders;
     }
     all.push_back(figures);
   }
   return all;
-}
-
-std::vector<caching_types::SegmentInfo> PrivatePools::SegmentsOf(const Key& key) const {
-  std::vector<caching_types::SegmentInfo> segments = TakeSnapshot(native_, key.second, false).segments;
-  std::erase_if(segments, [&](const auto& segment) { return segment.device != key.first; });
-  return segments;
-}
-
-bool PrivatePools::IsUnread(const Key& key, const Pool& pool) const {
-  return std::none_of(pools_.begin(), pools_.end(), [&](const auto& other) {
-    return other.first.first == key.first && !other.second.is_released && other.second.captured > pool.made;
-  });
-}
-
-std::vector<PrivatePools::Key> PrivatePools::Returnable(c10::DeviceIndex device) const {
-  absl::MutexLock lock(&mutex_);
-  std::vector<Key> keys;
-  for (const auto& [key, pool] : pools_) {
-    const bool is_released = key.first == device && pool.is_released && !pool.has_own_allocator;
-    if (is_released && IsUnread(key, pool)) keys.push_back(key);
-  }
-  return keys;
-}
-
-void PrivatePools::ForgetIfGone(const Key& key) {
-  if (!SegmentsOf(key).empty()) return;
-  absl::MutexLock lock(&mutex_);
-  const auto pool = pools_.find(key);
-  // Somebody may have made another one of that id.
-  if (pool == pools_.end() || !pool->second.is_released) return;
-  pools_.erase(pool);
-  released_.fetch_sub(1, std::memory_order_relaxed);
-}
-
-void PrivatePools::BecomeForkedChild() {
-  for (Waiting& waiting : waiting_) Renew(waiting.at_work);
-  Renew(mutex_);
-  released_.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace frugal

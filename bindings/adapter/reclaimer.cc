@@ -1,7 +1,12 @@
 #include "bindings/adapter/reclaimer.h"
 
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
 #include <atomic>
 #include <exception>
+
+#include "bindings/adapter/pool_streams.h"
 
 namespace frugal {
 namespace {
@@ -18,6 +23,13 @@ bool RunFreeMemoryCallbacks() {
   return freed;
 }
 
+// Whether the GPU has nothing to do, as far as its streams can be named, and none of them is captured. Nobody waits: to
+// do so could be for ever, where a collective waits for a process that waits for this one.
+bool IsIdle(c10::DeviceIndex device, DeviceAllocator& allocator) {
+  const cudaStream_t current = c10::cuda::getCurrentCUDAStream(device).stream();
+  return !IsCaptured(current) && allocator.IsIdle() && !HasBusyStreamInPool(device);
+}
+
 }  // namespace
 
 void TorchReclaimer::SetGarbageCollector(GarbageCollector collector) { garbage_collector.store(collector); }
@@ -25,9 +37,16 @@ void TorchReclaimer::SetGarbageCollector(GarbageCollector collector) { garbage_c
 void TorchReclaimer::SetNeighbours(Neighbours neighbours) { ask_neighbours.store(neighbours); }
 
 bool TorchReclaimer::GiveBackReleased() {
-  if (!pools_.GiveBack(device_, allocator_)) return false;
-  native_share_.NoteReserved();
-  return true;
+  if (!allocator_.HasReleasedPools()) return false;
+  try {
+    if (!IsIdle(device_, allocator_)) return false;
+    const c10::cuda::CUDAGuard guard(device_);
+    // Where the driver fails, it stays for now.
+    return allocator_.ReturnReleased().value_or(Bytes(0)) > Bytes(0);
+  } catch (const std::exception& error) {
+    TORCH_WARN("frugal_alloc: memory of a pool that nobody holds could not be given back: ", error.what());
+    return false;
+  }
 }
 
 bool TorchReclaimer::ReleaseCaches() {
@@ -40,7 +59,6 @@ bool TorchReclaimer::ReleaseCaches() {
       const Bytes before = native_share_.Reserved();
       native_share_.native().emptyCache(kDefaultPool);
       native_share_.NoteReserved();
-      pools_.NoteFreed();
       freed |= native_share_.Reserved() < before;
     });
     return freed;

@@ -7,7 +7,6 @@
 #include "allocator/device_allocator.h"
 #include "allocator/port/observer.h"
 #include "bindings/adapter/native_share.h"
-#include "bindings/adapter/private_pools.h"
 #include "bindings/adapter/routing.h"
 #include "bindings/adapter/torch_compat.h"
 
@@ -21,16 +20,16 @@ class TorchReclaimer final : public Reclaimer {
   using Neighbours = bool (*)(c10::DeviceIndex device, Bytes wanted);
 
   // All must outlive the object.
-  TorchReclaimer(c10::DeviceIndex device, DeviceAllocator& allocator, NativeShare& native_share, const Routing& routing,
-                 PrivatePools& pools)
-      : device_(device), allocator_(allocator), native_share_(native_share), routing_(routing), pools_(pools) {}
+  TorchReclaimer(c10::DeviceIndex device, DeviceAllocator& allocator, NativeShare& native_share, const Routing& routing)
+      : device_(device), allocator_(allocator), native_share_(native_share), routing_(routing) {}
 
   // For the whole process; null: there is none. Thread-safe.
   static void SetGarbageCollector(GarbageCollector collector);
   // The same.
   static void SetNeighbours(Neighbours neighbours);
 
-  bool HasReleased() const override { return pools_.HasReleased(device_); }
+  bool HasReleased() const override { return allocator_.HasReleasedPools(); }
+  // If the GPU has nothing to do, which may be only at a later call. Never throws.
   bool GiveBackReleased() override;
   bool ReleaseCaches() override;
   bool CollectGarbage() override;
@@ -42,7 +41,6 @@ class TorchReclaimer final : public Reclaimer {
   DeviceAllocator& allocator_;
   NativeShare& native_share_;
   const Routing& routing_;
-  PrivatePools& pools_;
 };
 
 }  // namespace frugal

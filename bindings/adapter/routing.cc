@@ -46,15 +46,19 @@ Routing::Destination Routing::DestinationOf(c10::DeviceIndex device, cudaStream_
   // The latest, as native has it.
   const auto route = std::find_if(routes_.rbegin(), routes_.rend(),
                                   [&](const Route& r) { return r.device == device && r.filter(stream); });
-  return {false, route == routes_.rend() ? kDefaultPool : route->pool, Kind()};
+  if (route == routes_.rend()) return {false, kDefaultPool, Kind()};
+  const bool may_be_captured = std::any_of(routes_.begin(), routes_.end(), [device](const Route& open) {
+    return open.device == device && open.may_capture;
+  });
+  return {false, route->pool, std::max(route->kind, Kind()), 0, may_be_captured};
 }
 
-void Routing::Open(c10::DeviceIndex device, MempoolId_t pool, Filter filter, bool may_capture) {
+void Routing::Open(c10::DeviceIndex device, MempoolId_t pool, MemoryKind kind, Filter filter, bool may_capture) {
   std::optional<absl::MutexLock> opening_for_capture;
   if (may_capture) opening_for_capture.emplace(&opening_for_capture_[static_cast<size_t>(device)]);
   absl::MutexLock opening(&opening_[static_cast<size_t>(device)]);
   absl::MutexLock lock(&mutex_);
-  routes_.push_back({device, pool, std::move(filter), may_capture});
+  routes_.push_back({device, pool, kind, std::move(filter), may_capture});
   exceptions_.fetch_add(1, std::memory_order_release);
 }
 
@@ -67,6 +71,13 @@ void Routing::Close(c10::DeviceIndex device, MempoolId_t pool) {
   if (route == routes_.rend()) return;
   routes_.erase(std::next(route).base());
   exceptions_.fetch_sub(1, std::memory_order_release);
+}
+
+void Routing::UseSegments(c10::DeviceIndex device, MempoolId_t pool) {
+  absl::MutexLock lock(&mutex_);
+  for (Route& route : routes_) {
+    if (route.device == device && route.pool == pool) route.kind = MemoryKind::kSegment;
+  }
 }
 
 bool Routing::HasOpenPool(c10::DeviceIndex device) const {

@@ -35,6 +35,7 @@ class Routing {
     MempoolId_t pool = kDefaultPool;
     MemoryKind kind = MemoryKind::kMovable;
     uint8_t tag = 0;  // see Tags
+    bool may_be_captured = false;  // a graph is perhaps being captured on the device
 
     bool is_ordinary() const { return !is_native && pool == kDefaultPool && kind == MemoryKind::kMovable && tag == 0; }
   };
@@ -66,8 +67,10 @@ class Routing {
 
   // Requests on `device` that `filter` accepts belong to `pool` until Close. `may_capture`: not as use_mem_pool opens a
   // pool, but for a graph; waits for a WithoutCapture of that device. Waits for a WithoutOpenPool of it.
-  void Open(c10::DeviceIndex device, MempoolId_t pool, Filter filter, bool may_capture);
+  void Open(c10::DeviceIndex device, MempoolId_t pool, MemoryKind kind, Filter filter, bool may_capture);
   void Close(c10::DeviceIndex device, MempoolId_t pool);
+  // What is open of the pool gets segments from now on.
+  void UseSegments(c10::DeviceIndex device, MempoolId_t pool);
   bool HasOpenPool(c10::DeviceIndex device) const;
   // A graph is perhaps being captured on `device`: native's cache must be left alone.
   bool MayCapture(c10::DeviceIndex device) const;
@@ -87,6 +90,7 @@ class Routing {
   struct Route {
     c10::DeviceIndex device;
     MempoolId_t pool;
+    MemoryKind kind;
     Filter filter;
     bool may_capture;
   };

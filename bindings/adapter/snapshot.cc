@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "bindings/adapter/history.h"
-#include "bindings/adapter/mem_pools.h"
+#include "bindings/adapter/private_pools.h"
 
 namespace frugal {
 namespace {

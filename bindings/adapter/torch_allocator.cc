@@ -37,8 +37,7 @@ std::atomic<TorchAllocator*> TorchAllocator::instance_{nullptr};
 
 TorchAllocator::TorchAllocator(caching::CUDAAllocator& native)
     : NativeForwarder(native),
-      pools_(native, routing_),
-      gpus_(native, routing_, history_, pools_),
+      gpus_(native, routing_, history_),
       expandable_segments_(native, routing_, gpus_),
       tags_(routing_),
       sleeper_(native, routing_, history_, gpus_) {}
@@ -61,7 +60,6 @@ void TorchAllocator::BecomeForkedChild() {
   tags_.BecomeForkedChild();
   sleeper_.BecomeForkedChild();
   pools_.BecomeForkedChild();
-  mem_pools_.BecomeForkedChild();
   history_.BecomeForkedChild();
   out_of_memory_observers_.BecomeForkedChild();
   SiteTable::Instance().BecomeForkedChild();
@@ -223,7 +221,6 @@ Settings TorchAllocator::CurrentSettings() {
 }
 
 void TorchAllocator::NoteNativeFreed() {
-  pools_.NoteFreed();
   // While all new memory is native's, ours only falls.
   if (!routing_.passthrough()) routing_.SetNewPeriod(true);
 }
@@ -253,7 +250,7 @@ void TorchAllocator::emptyCache(MempoolId_t pool) {
   if (pool == kDefaultPool && native().initialized()) {
     gpus_.ForEach([](GpuMemory& gpu) { gpu.statistics().ForgetHostWait(); });
   }
-  pools_.Empty(pool);
+  EmptyNatives(pool);
   if (pool == kDefaultPool) sleeper_.Trim();
   gpus_.ForEach([](GpuMemory& gpu) { gpu.native_share().NoteReserved(); });
 }
@@ -367,15 +364,13 @@ caching::SnapshotInfo TorchAllocator::Snapshot(MempoolId_t pool, bool include_tr
   caching::SnapshotInfo snapshot = TakeSnapshot(native(), pool, include_traces);
   // NCCL's process group asks for what it is to register of a pool. It goes on to use physical memory that has moved.
   const bool is_registered = pool != kDefaultPool && is_listened_to_.load(std::memory_order_relaxed);
-  if (is_registered) GiveToNative(pool);
-  if (!is_registered) {
-    const bool mapped_too = !remaps_.load() || !NcclRegistersEverySegment();
-    const OnlyPool only = pool == kDefaultPool ? std::nullopt : OnlyPool(ToPoolId(pool));
-    gpus_.ForEach([&](GpuMemory& gpu) {
-      gpu.allocator().sleep().EnterGivenBack();
-      AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().inspect().Snapshot(only), mapped_too);
-    });
-  }
+  const bool mapped_too = !is_registered && (!remaps_.load() || !NcclRegistersEverySegment());
+  const OnlyPool only = pool == kDefaultPool ? std::nullopt : OnlyPool(ToPoolId(pool));
+  gpus_.ForEach([&](GpuMemory& gpu) {
+    if (is_registered) UseSegments(gpu.ordinal(), pool, /*captured=*/false);
+    gpu.allocator().sleep().EnterGivenBack();
+    AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().inspect().Snapshot(only), mapped_too);
+  });
   expandable_segments_.ShowIn(snapshot.config_metadata);
   if (include_traces && history_.enabled()) history_.MergeInto(snapshot.device_traces);
   gpus_.NoteSnapshot(pool);

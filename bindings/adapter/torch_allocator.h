@@ -17,7 +17,6 @@
 #include "bindings/adapter/gpu_memory.h"
 #include "bindings/adapter/gpu_set.h"
 #include "bindings/adapter/history.h"
-#include "bindings/adapter/mem_pools.h"
 #include "bindings/adapter/native_forwarder.h"
 #include "bindings/adapter/out_of_memory.h"
 #include "bindings/adapter/private_pools.h"
@@ -81,11 +80,11 @@ class TorchAllocator final : public NativeForwarder {
   ContextPointer ContextForPointer(const void* pointer) override;
   void AnnotateMemory(const void* pointer, const std::string& metadata) override;
   void SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value) override;
-  void NotePoolHeld(c10::DeviceIndex device, MempoolId_t pool, bool has_own_allocator) override {
-    pools_.NoteHeld(device, pool, has_own_allocator);
-    if (!has_own_allocator) mem_pools_.Add(pool);
+  void NotePoolMade(c10::DeviceIndex device, MempoolId_t pool,
+                    std::shared_ptr<caching::CUDAAllocator> allocator) override {
+    pools_.NoteMade({device, pool}, SourceOf(std::move(allocator)));
   }
-  void NeverSplit(MempoolId_t pool) override { GiveToNative(pool); }
+  void NeverSplit(c10::DeviceIndex device, MempoolId_t pool) override;
   c10::DataPtr Adopt(c10::DataPtr data) override;
 
   // --- c10::Allocator and c10::DeviceAllocator
@@ -117,6 +116,8 @@ class TorchAllocator final : public NativeForwarder {
   bool checkPoolLiveAllocations(c10::DeviceIndex device, MempoolId_t pool,
                                 const std::unordered_set<void*>& expected) override;
   std::shared_ptr<caching::AllocatorState> getCheckpointState(c10::DeviceIndex device, MempoolId_t pool) override;
+  caching::CheckpointDelta setCheckpointPoolState(c10::DeviceIndex device,
+                                                  std::shared_ptr<caching::AllocatorState> state) override;
   caching::ShareableHandle shareIpcHandle(void* pointer) override;
   std::shared_ptr<void> getIpcDevPtr(std::string handle) override;
   void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex accessed) override;
@@ -132,10 +133,12 @@ class TorchAllocator final : public NativeForwarder {
  private:
   explicit TorchAllocator(caching::CUDAAllocator& native);
 
-  // Whose a request is, while there are exceptions. A pool that is given is ours.
+  // What serves a request, while there are exceptions.
   Routing::Destination DestinationOf(c10::DeviceIndex device, cudaStream_t stream);
-  // A graph may be captured into the pool, or native must have it for another reason.
-  void GiveToNative(MempoolId_t pool);
+  // The pool gets segments from now on, which it keeps. `captured`: a graph may be captured into it.
+  void UseSegments(c10::DeviceIndex device, MempoolId_t pool, bool captured);
+  // null: no block of ours could be made at the address.
+  c10::DataPtr AllocateAt(GpuMemory& gpu, MempoolId_t pool, Address address, Bytes size);
   // REQUIRES: `device` is the current one. `is_external`: the program made the stream; means nothing of default
   // streams.
   void* AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t handle, bool is_external);
@@ -154,6 +157,8 @@ class TorchAllocator final : public NativeForwarder {
   absl::Status FreeBlock(GpuMemory& gpu, void* pointer);
   absl::Status FreeRecorded(GpuMemory& gpu, void* pointer);
   Settings CurrentSettings() ABSL_LOCKS_EXCLUDED(settings_mutex_);
+  // emptyCache(pool) of native's.
+  void EmptyNatives(MempoolId_t pool);
   // Native's figures fell: what ours rise to from here on is no peak together with native's. Takes no lock, since the
   // caller may hold native's of a GPU: PyTorch's FreeMemoryCallbacks are called under it.
   void NoteNativeFreed();
@@ -165,7 +170,6 @@ class TorchAllocator final : public NativeForwarder {
 
   Routing routing_;
   PrivatePools pools_;
-  MemPools mem_pools_;
   History history_;
   OutOfMemoryObservers out_of_memory_observers_;
   GpuSet gpus_;

@@ -23,28 +23,53 @@ Stream StreamOf(GpuMemory& gpu, cudaStream_t handle, bool is_external) {
   return is_external ? gpu.device().WithLife(stream) : stream;
 }
 
+// What was in use of a pool.
+struct PoolCheckpoint final : caching::AllocatorState {
+  PoolCheckpoint(MempoolId_t id, std::vector<BlockView> blocks) : pool(id), live(std::move(blocks)) {}
+
+  const MempoolId_t pool;
+  const std::vector<BlockView> live;
+};
+
+std::vector<BlockView> LiveBlocksOf(GpuMemory& gpu, MempoolId_t pool) {
+  std::vector<BlockView> live;
+  for (const SegmentView& segment : gpu.allocator().inspect().Snapshot(ToPoolId(pool))) {
+    for (const BlockView& block : segment.blocks) {
+      if (block.state == BlockView::State::kAllocated) live.push_back(block);
+    }
+  }
+  return live;
+}
+
 }  // namespace
 
-// --- Whose a request is
+// --- What serves a request
 
 Routing::Destination TorchAllocator::DestinationOf(c10::DeviceIndex device, cudaStream_t stream) {
   if (routing_.SetNewPeriod(false)) gpus_.ForEach([](GpuMemory& gpu) { gpu.statistics().BeginPeriod(); });
   Routing::Destination to = routing_.DestinationOf(device, stream);
   to.tag = Tags::Current();
-  if (to.is_native || to.pool == kDefaultPool) return to;
-  // Where memory cannot be mapped there is nothing to gain, and nothing stays in place.
-  to.is_native =
-      mem_pools_.OwnerOf(to.pool) == MemPools::Owner::kNative || !gpus_.Get(device).device().HasVirtualMemory();
-  if (!to.is_native && IsCaptured(stream)) {
-    GiveToNative(to.pool);
-    to.is_native = true;
+  // A MemPool within a capture.
+  if (to.may_be_captured && to.kind == MemoryKind::kMovable && IsCaptured(stream)) {
+    UseSegments(device, to.pool, /*captured=*/true);
+    to.kind = MemoryKind::kSegment;
   }
   return to;
 }
 
-void TorchAllocator::GiveToNative(MempoolId_t pool) {
-  if (!mem_pools_.GiveToNative(pool)) return;
-  gpus_.ForEach([pool](GpuMemory& gpu) { static_cast<void>(gpu.allocator().KeepPool(ToPoolId(pool))); });
+void TorchAllocator::UseSegments(c10::DeviceIndex device, MempoolId_t pool, bool captured) {
+  pools_.UseSegments({device, pool}, captured);
+  routing_.UseSegments(device, pool);
+  const absl::Status status = gpus_.Get(device).allocator().KeepPool(ToPoolId(pool), captured);
+  TORCH_CHECK(status.ok() || absl::IsDataLoss(status), "frugal_alloc could not keep a pool's memory in place: ",
+              status.message());
+}
+
+void TorchAllocator::NeverSplit(c10::DeviceIndex device, MempoolId_t pool) {
+  pools_.NeverSplit({device, pool});
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) {
+    gpu->allocator().SetPoolTraits(ToPoolId(pool), pools_.TraitsOf({device, pool}));
+  }
 }
 
 // --- Requests that are not ordinary
@@ -77,7 +102,6 @@ void* TorchAllocator::AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_
   const std::vector<MempoolId_t> pools = routing_.PoolsForOutOfMemory(gpu.ordinal());
   const bool is_external = IsOfProgram(stream, gpu.ordinal());
   for (const MempoolId_t& pool : pools) {
-    if (mem_pools_.OwnerOf(pool) == MemPools::Owner::kNative) continue;
     const absl::StatusOr<Allocation> found = gpu.allocator().AllocateFrom(
         {ToPoolId(pool)}, Bytes(static_cast<int64_t>(size)), StreamOf(gpu, stream, is_external), nullptr,
         RoundUpAsTold(size), SiteSampler::Next(size), /*only_free=*/true);
@@ -86,16 +110,6 @@ void* TorchAllocator::AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_
     TellOfAllocation(gpu, found->address.pointer(), found->size);
     return found->address.pointer();
   }
-  if (!pools.empty()) {
-    try {
-      const OutOfMemoryObservers::Silence silence;
-      void* const block = WithinLimit(gpu, kUnlimited, [&] { return native().raw_alloc_with_stream(size, stream); });
-      gpu.statistics().ForgetOutOfMemory();
-      return block;
-    } catch (const c10::OutOfMemoryError&) {
-      gpu.statistics().ForgetOutOfMemory();
-    }
-  }
   ThrowOutOfMemory(gpu, size, stream, history_, out_of_memory_observers_);
 }
 
@@ -103,44 +117,54 @@ void* TorchAllocator::AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_
 
 void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t pool,
                                          std::function<bool(cudaStream_t)> filter) {
-  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->statistics().BeginPeriod();
   // A graph's filter is for a capture that is yet to begin.
   const cudaStream_t current = c10::cuda::getCurrentCUDAStream(device).stream();
   const bool may_capture = !filter(current) || IsCaptured(current);
-  // It is open for us whenever it is for native, which must not be asked for memory back then.
-  routing_.Open(device, pool, filter, may_capture);
-  absl::Cleanup close = [&] { routing_.Close(device, pool); };
+  const PrivatePools::Key key(device, pool);
+  // Native keeps the register of pools, and serves them while we are disabled.
   native().beginAllocateToPool(device, pool, filter);
-  std::move(close).Cancel();
-  mem_pools_.Hold(pool);
-  if (may_capture) GiveToNative(pool);
-  pools_.NoteBegun(device, pool, may_capture);
+  absl::Cleanup end = [&] { native().endAllocateToPool(device, pool); };
+  pools_.NoteBegun(key);
+  if (!routing_.AllGoesToNative()) {
+    gpus_.Get(device).allocator().SetPoolTraits(ToPoolId(pool), pools_.TraitsOf(key));
+    if (may_capture || pools_.KindOf(key) == MemoryKind::kSegment) UseSegments(device, pool, may_capture);
+  }
+  routing_.Open(device, pool, pools_.KindOf(key), std::move(filter), may_capture);
+  std::move(end).Cancel();
   if (may_capture) gpus_.AwaitIdleRelease();
 }
 
 void TorchAllocator::endAllocateToPool(c10::DeviceIndex device, MempoolId_t pool) {
   native().endAllocateToPool(device, pool);
   routing_.Close(device, pool);
-  GpuMemory* const gpu = gpus_.Find(device);
-  if (gpu == nullptr) return;
-  gpu->statistics().BeginPeriod();
-  gpu->GiveBackReleased();
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->GiveBackReleased();
 }
 
 void TorchAllocator::releasePool(c10::DeviceIndex device, MempoolId_t pool) {
   native().releasePool(device, pool);
-  pools_.NoteReleased(device, pool);
-  if (mem_pools_.LetGo(pool)) {
-    gpus_.ForEach([pool](GpuMemory& gpu) { static_cast<void>(gpu.allocator().ReleasePool(ToPoolId(pool))); });
-  }
-  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->GiveBackReleased();
+  const bool is_last = pools_.NoteReleased({device, pool});
+  if (is_last) routing_.SetUseOnOutOfMemory(device, pool, false);
+  GpuMemory* const gpu = gpus_.Find(device);
+  if (gpu == nullptr) return;
+  // Where our accounting is wrong, nothing goes back any more.
+  if (is_last) static_cast<void>(gpu->allocator().ReleasePool(ToPoolId(pool)));
+  gpu->GiveBackReleased();
+}
+
+void TorchAllocator::EmptyNatives(MempoolId_t pool) {
+  const auto empty = [&] { native().emptyCache(pool); };
+  if (pool == kDefaultPool) return empty();
+  gpus_.ForEach([&](GpuMemory& gpu) {
+    if (gpu.native_share().Reserved() == Bytes(0)) return;
+    // To record its history native may need Python's lock, which somebody may hold who is about to open a pool.
+    if (!native().isHistoryEnabled()) return routing_.WithoutOpenPool(gpu.ordinal(), empty);
+    if (!routing_.HasOpenPool(gpu.ordinal())) empty();
+  });
 }
 
 std::vector<PoolFigures> TorchAllocator::DescribePools() {
   std::map<PrivatePools::Key, PoolFigures> found;
-  bool has_natives = false;
   gpus_.ForEach([&](GpuMemory& gpu) {
-    has_natives |= gpu.native_share().Reserved() > Bytes(0);
     for (const SegmentView& segment : gpu.allocator().inspect().Snapshot()) {
       if (segment.pool.is_default()) continue;
       PoolFigures& figures = found[{gpu.ordinal(), ToMempoolId(segment.pool)}];
@@ -150,13 +174,10 @@ std::vector<PoolFigures> TorchAllocator::DescribePools() {
         if (block.state == BlockView::State::kAllocated) figures.allocated += block.size;
         if (block.state == BlockView::State::kFree) free += block.size;
       }
-      figures.idle += free - segment.unusable;
+      // A segment of cudaMalloc goes back whole.
+      if (segment.mapped || free == segment.size) figures.idle += free - segment.unusable;
     }
   });
-  if (has_natives) {
-    gpus_.NoteSnapshot(kDefaultPool);
-    pools_.AddNatives(found);
-  }
   return pools_.Figures(found);
 }
 
@@ -164,19 +185,45 @@ bool TorchAllocator::checkPoolLiveAllocations(c10::DeviceIndex device, MempoolId
                                               const std::unordered_set<void*>& expected) {
   std::unordered_set<void*> natives = expected;
   if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) {
-    for (const SegmentView& segment : gpu->allocator().inspect().Snapshot(ToPoolId(pool))) {
-      for (const BlockView& block : segment.blocks) {
-        if (block.state == BlockView::State::kAllocated && natives.erase(block.address.pointer()) == 0) return false;
-      }
+    for (const BlockView& block : LiveBlocksOf(*gpu, pool)) {
+      if (natives.erase(block.address.pointer()) == 0) return false;
     }
   }
   return native().checkPoolLiveAllocations(device, pool, natives);
 }
 
 std::shared_ptr<caching::AllocatorState> TorchAllocator::getCheckpointState(c10::DeviceIndex device, MempoolId_t pool) {
+  if (routing_.AllGoesToNative()) return native().getCheckpointState(device, pool);
   // What is asked for from now on must be there again at the same addresses.
-  GiveToNative(pool);
-  return native().getCheckpointState(device, pool);
+  UseSegments(device, pool, /*captured=*/true);
+  return std::make_shared<PoolCheckpoint>(pool, LiveBlocksOf(gpus_.Get(device), pool));
+}
+
+caching::CheckpointDelta TorchAllocator::setCheckpointPoolState(c10::DeviceIndex device,
+                                                                std::shared_ptr<caching::AllocatorState> state) {
+  const auto* const checkpoint = dynamic_cast<const PoolCheckpoint*>(state.get());
+  if (checkpoint == nullptr) return NativeForwarder::setCheckpointPoolState(device, std::move(state));
+  GpuMemory& gpu = gpus_.Get(device);
+  caching::CheckpointDelta delta;
+  for (const BlockView& block : LiveBlocksOf(gpu, checkpoint->pool)) {
+    raw_delete(block.address.pointer());
+    delta.ptrs_freed.push_back(block.address.pointer());
+  }
+  for (const BlockView& block : checkpoint->live) {
+    delta.dataptrs_allocd.push_back(AllocateAt(gpu, checkpoint->pool, block.address, block.requested));
+  }
+  return delta;
+}
+
+c10::DataPtr TorchAllocator::AllocateAt(GpuMemory& gpu, MempoolId_t pool, Address address, Bytes size) {
+  const History::Operation operation(history_, native(), RecordContext::STATE);
+  auto* const note = operation.context() ? new BlockNote{operation.context()} : nullptr;
+  const absl::StatusOr<Allocation> made = gpu.allocator().AllocateAt(
+      ToPoolId(pool), address, size, note, SiteSampler::Next(static_cast<size_t>(size.count())));
+  if (!made.ok()) delete note;
+  TORCH_CHECK(made.ok(), "frugal_alloc could not restore a block of a pool: ", made.status().message());
+  TellOfAllocation(gpu, address.pointer(), made->size);
+  return {address.pointer(), address.pointer(), &DeleteBlock, c10::Device(c10::DeviceType::CUDA, gpu.ordinal())};
 }
 
 void TorchAllocator::SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value) {

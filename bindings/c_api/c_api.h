@@ -138,9 +138,8 @@ const char* frugal_gpus(void);
 const char* frugal_segments(void);
 
 /* PyTorch's private pools, a list in JSON: {"gpu", "site": where it was made; 0: not known, "captured": by a graph,
-   "holders": graphs and objects; 0: it was released, "reserved_bytes", "allocated_bytes", "native_reserved_bytes",
-   "native_allocated_bytes": of these, by PyTorch's own allocator, "idle_bytes": in segments that hold nothing, which
-   come back once nobody holds the pool}. */
+   "holders": graphs and objects; 0: it was released, "reserved_bytes", "allocated_bytes", "idle_bytes":
+   in segments that hold nothing, which come back once nobody holds the pool}. */
 const char* frugal_private_pools(void);
 
 /* --- Leaks, by epoch. */

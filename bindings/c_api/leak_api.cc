@@ -67,8 +67,6 @@ std::string ToJson(const PoolFigures& pool) {
       .Integer("holders", pool.holders)
       .Integer("reserved_bytes", pool.reserved.count())
       .Integer("allocated_bytes", pool.allocated.count())
-      .Integer("native_reserved_bytes", pool.native_reserved.count())
-      .Integer("native_allocated_bytes", pool.native_allocated.count())
       .Integer("idle_bytes", pool.idle.count())
       .Done();
 }

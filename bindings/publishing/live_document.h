@@ -32,7 +32,7 @@ struct LiveGpu {
   std::string last_out_of_memory;    // the verdict on the latest; "": there was none
 };
 
-// A private pool of PyTorch's own allocator, as PoolFigures.
+// A private pool, as PoolFigures.
 struct LivePool {
   int gpu = 0;
   std::string line;  // where it was made, "train.py:12"; "": not known

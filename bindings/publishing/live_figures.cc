@@ -55,8 +55,7 @@ std::string PlaceOf(SiteId site) {
 
 std::vector<LivePool> Pools() {
   TorchAllocator* const allocator = TorchAllocator::Instance();
-  // Each look would be an entry in the history that the program records.
-  if (allocator == nullptr || allocator->isHistoryEnabled()) return {};
+  if (allocator == nullptr) return {};
   std::vector<LivePool> pools;
   for (const PoolFigures& pool : allocator->DescribePools()) {
     pools.push_back({.gpu = pool.gpu,

@@ -78,8 +78,6 @@ class PrivatePool(NamedTuple):
     holders: int  # graphs and objects; 0: it was released
     reserved_bytes: int
     allocated_bytes: int
-    native_reserved_bytes: int  # of these, by PyTorch's own allocator
-    native_allocated_bytes: int
     idle_bytes: int  # in segments that hold nothing, which come back once nobody holds the pool
 
 
