@@ -4,10 +4,10 @@
 #define FRUGAL_ALLOCATOR_KEPT_POOLS_H_
 
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "allocator/backing/backing.h"
 #include "allocator/blocks/arena_set.h"
 #include "allocator/port/pool_id.h"
@@ -55,7 +55,7 @@ class KeptPools {
 
   ArenaSet& arenas_;
   Backing& backing_;
-  absl::flat_hash_map<PoolId, Pool> pools_;
+  std::map<PoolId, Pool> pools_;
   int64_t captures_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #ifndef FRUGAL_ALLOCATOR_PORT_POOL_ID_H_
 #define FRUGAL_ALLOCATOR_PORT_POOL_ID_H_
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -16,7 +17,7 @@ struct PoolId {
 
   // What is in no private pool.
   constexpr bool is_default() const { return *this == PoolId(); }
-  friend constexpr bool operator==(PoolId, PoolId) = default;
+  friend constexpr auto operator<=>(PoolId, PoolId) = default;
   template <typename H>
   friend H AbslHashValue(H h, PoolId pool) {
     return H::combine(std::move(h), pool.first, pool.second);

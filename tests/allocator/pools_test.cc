@@ -20,8 +20,15 @@ class Pools : public AllocatorTest {
     allocator_->inspect().CheckInvariants();
     return made.ok() ? made->address : Address();
   }
-  void Keep(PoolId pool) {
-    EXPECT_TRUE(allocator_->KeepPool(pool).ok());
+  // Of cudaMalloc.
+  Address AllocateSegmentIn(PoolId pool, Bytes size, Stream stream = kMain) {
+    const absl::StatusOr<Allocation> made = allocator_->AllocateFrom({pool, MemoryKind::kSegment}, size, stream);
+    EXPECT_TRUE(made.ok()) << made.status();
+    allocator_->inspect().CheckInvariants();
+    return made.ok() ? made->address : Address();
+  }
+  void Keep(PoolId pool, bool captured = true) {
+    EXPECT_TRUE(allocator_->KeepPool(pool, captured).ok());
     allocator_->inspect().CheckInvariants();
   }
   void Release(PoolId pool) {
@@ -183,6 +190,130 @@ TEST_F(Pools, MemoryThatSeveralBlocksShareIsLetGoOfAtOnce) {
   EXPECT_EQ(Trim(), Bytes(0));
   Free(second);
   EXPECT_EQ(Trim(), MiB(2));
+}
+
+TEST_F(Pools, SegmentsOfAPoolThatIsHeldServeItAlone) {
+  Keep(kPool);
+  const Address pooled = AllocateSegmentIn(kPool, MiB(40));
+  Free(pooled);
+  EXPECT_EQ(Trim(), Bytes(0));
+  MarkUse();
+  EXPECT_EQ(ReturnIdle(), Bytes(0));
+  EXPECT_TRUE(IsOutOfMemory(MiB(30)));
+  EXPECT_EQ(AllocateSegmentIn(kPool, MiB(40)), pooled);
+  EXPECT_EQ(calls(CallKind::kFree), 0u);
+}
+
+TEST_F(Pools, SegmentsOfAReleasedPoolServeOthersAfterTheHostHasWaited) {
+  Keep(kPool);
+  Free(AllocateSegmentIn(kPool, MiB(40)));
+  // A replay on another stream, of which nobody tells the allocator.
+  Free(Allocate(kGrain, kSide));
+  MakeBusyUntil(kSide, 1'000'000'000);
+  Release(kPool);
+  Allocate(MiB(40));
+  EXPECT_GE(now(), 1'000'000'000);
+}
+
+TEST_F(Pools, AReleasedPoolIsGivenBackWithoutBeingAskedForOnceNoGraphCanReadIt) {
+  Keep(kPool);
+  Free(AllocateSegmentIn(kPool, MiB(4)));
+  Keep(kOther);
+  Free(AllocateSegmentIn(kOther, MiB(4)));
+  Release(kPool);
+  EXPECT_FALSE(allocator_->HasReleasedPools()) << "the graph that was captured later may read it";
+  EXPECT_EQ(Returned(allocator_->ReturnReleased()), Bytes(0));
+  Release(kOther);
+  EXPECT_TRUE(allocator_->HasReleasedPools());
+  EXPECT_EQ(Returned(allocator_->ReturnReleased()), MiB(40)) << "two segments of 20 MiB";
+  EXPECT_FALSE(allocator_->HasReleasedPools());
+}
+
+TEST_F(Pools, APoolThatNoGraphWasCapturedIntoReadsNoOther) {
+  Keep(kPool);
+  Free(AllocateSegmentIn(kPool, MiB(4)));
+  Keep(kOther, /*captured=*/false);
+  Release(kPool);
+  EXPECT_EQ(Returned(allocator_->ReturnReleased()), MiB(20));
+}
+
+TEST_F(Pools, AnEmptyCacheTakesWhatOtherGraphsMightRead) {
+  Keep(kPool);
+  Free(AllocateSegmentIn(kPool, MiB(4)));
+  Keep(kOther);
+  Release(kPool);
+  EXPECT_EQ(Trim(), MiB(20)) << "as PyTorch's own allocator does";
+}
+
+TEST_F(Pools, ABlockIsMadeAtAnAddressOnlyWhereThePoolHasFreeMemory) {
+  Keep(kPool);
+  const Address first = AllocateSegmentIn(kPool, MiB(2));
+  const Address second = AllocateSegmentIn(kPool, MiB(3));
+  Free(second);
+  EXPECT_TRUE(absl::IsNotFound(allocator_->AllocateAt(kPool, first, MiB(2)).status())) << "in use";
+  EXPECT_TRUE(absl::IsNotFound(allocator_->AllocateAt(kOther, second, MiB(3)).status())) << "another pool's";
+  EXPECT_TRUE(absl::IsNotFound(allocator_->AllocateAt(kPool, second, MiB(30)).status())) << "it is not so long";
+  const absl::StatusOr<Allocation> again = allocator_->AllocateAt(kPool, second + MiB(2), MiB(3) - Bytes(1));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->address, second + MiB(2));
+  EXPECT_EQ(again->size, MiB(3));
+  allocator_->inspect().CheckInvariants();
+  EXPECT_EQ(AllocateSegmentIn(kPool, MiB(2)), second) << "what is left before it stays free";
+  Free(again->address);
+  Free(first);
+}
+
+TEST_F(Pools, BlocksThatAreNotToBeSplitAreHandedOutWhole) {
+  allocator_->SetPoolTraits(kPool, {.splits = false, .source = nullptr});
+  Keep(kPool, /*captured=*/false);
+  const absl::StatusOr<Allocation> whole = allocator_->AllocateFrom({kPool, MemoryKind::kSegment}, MiB(3), kMain);
+  ASSERT_TRUE(whole.ok());
+  EXPECT_EQ(whole->size, MiB(20));
+  EXPECT_NE(AllocateSegmentIn(kPool, MiB(3)), whole->address + MiB(3));
+  EXPECT_EQ(Returned(allocator_->Free(whole->address)), MiB(20));
+}
+
+// Of addresses that no device knows.
+class CountingSource : public SegmentSource {
+ public:
+  absl::StatusOr<Address> Malloc(Bytes size) override {
+    if (size > most) return absl::ResourceExhaustedError("no more");
+    ++segments;
+    return next = next + GiB(1);
+  }
+  absl::Status Free(Address /*segment*/) override {
+    --segments;
+    return absl::OkStatus();
+  }
+
+  Bytes most = kUnlimited;
+  int segments = 0;
+  Address next{uint64_t{1} << 50};
+};
+
+TEST_F(Pools, SegmentsComeFromThePoolsOwnSourceAndGoBackThere) {
+  const auto source = std::make_shared<CountingSource>();
+  allocator_->SetPoolTraits(kPool, {.splits = true, .source = source});
+  Keep(kPool, /*captured=*/false);
+  const Address first = AllocateSegmentIn(kPool, MiB(30));
+  const Address larger_than_the_device = AllocateSegmentIn(kPool, MiB(100));
+  EXPECT_EQ(source->segments, 2);
+  EXPECT_EQ(calls(CallKind::kMalloc), 0u);
+  Free(first);
+  Free(larger_than_the_device);
+  EXPECT_EQ(Trim(), Bytes(0));
+  Release(kPool);
+  EXPECT_EQ(Returned(allocator_->Trim(kUnlimited, kPool)), MiB(130));
+  EXPECT_EQ(source->segments, 0);
+}
+
+TEST_F(Pools, ASourceWithoutMemoryIsOutOfMemory) {
+  const auto source = std::make_shared<CountingSource>();
+  source->most = MiB(10);
+  allocator_->SetPoolTraits(kPool, {.splits = true, .source = source});
+  const auto status = allocator_->AllocateFrom({kPool, MemoryKind::kSegment}, MiB(12), kMain).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  Free(AllocateSegmentIn(kPool, MiB(4)));
 }
 
 }  // namespace
