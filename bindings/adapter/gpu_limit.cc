@@ -51,13 +51,12 @@ absl::Status GpuLimit::Update() {
   return absl::OkStatus();
 }
 
-NativeShare::Request GpuLimit::AskNative(Bytes wanted) {
-  if (device_.unified() == nullptr) return native_share_.Begin(wanted, std::nullopt);
+void GpuLimit::TellNative() {
+  if (device_.unified() == nullptr) return native_share_.TellNative(std::nullopt);
   // A driver that has the host's memory gives it away until the host stands still (pytorch#174358).
   const absl::StatusOr<MemoryInfo> memory = device_.GetMemoryInfo();
-  // What native was told last stays.
-  if (!memory.ok()) return NativeShare::Request(nullptr);
-  return native_share_.Begin(wanted, *memory);
+  // Where it does not say how much there is, what native was told last stays.
+  if (memory.ok()) native_share_.TellNative(*memory);
 }
 
 }  // namespace frugal

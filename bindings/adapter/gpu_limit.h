@@ -27,8 +27,8 @@ class GpuLimit {
   double Fraction();
   // What set the limit that holds, for people.
   const char* Name();
-  // Native is about to serve a request that may take so much from the device.
-  NativeShare::Request AskNative(Bytes wanted);
+  // Native is about to be asked for memory.
+  void TellNative();
 
  private:
   absl::Status Update() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

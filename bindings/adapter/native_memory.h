@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "absl/cleanup/cleanup.h"
 #include "allocator/port/units.h"
 #include "bindings/adapter/gpu_memory.h"
 #include "bindings/adapter/gpu_set.h"
@@ -23,24 +24,19 @@ GpuMemory* SharedWithNative(GpuSet& gpus, c10::DeviceIndex device);
 // Adds to an error of native's, which knows nothing of us, what we hold.
 void AddWhatWeHold(c10::OutOfMemoryError& error, GpuMemory& gpu);
 
-// allocate() of native's, which keeps to what a limit leaves it, and to `wanted` more than it holds.
-template <typename F>
-std::invoke_result_t<F> WithinLimit(GpuMemory& gpu, Bytes wanted, F&& allocate) {
-  const NativeShare::Request request = gpu.limit().AskNative(wanted);
-  return allocate();
-}
-
 // allocate() of native's, of `size` bytes; if the device is full of our idle memory, gives back as much as is wanted,
 // then all, and tries again. Before the last time it asks other processes, too.
 template <typename F>
 std::invoke_result_t<F> AllocateFromNative(GpuSet& gpus, c10::DeviceIndex device, size_t size, F&& allocate) {
   GpuMemory* const gpu = SharedWithNative(gpus, device);
   if (gpu == nullptr) return allocate();
+  const absl::Cleanup taken = [gpu] { gpu->native_share().NoteReserved(); };
   // First what a segment takes, so that others find room meanwhile.
   for (const Bytes enough : {NativeSegmentSize(Bytes(static_cast<int64_t>(size))), kUnlimited}) {
+    gpu->limit().TellNative();
     try {
       const OutOfMemoryObservers::Silence silence;
-      return WithinLimit(*gpu, enough, allocate);
+      return allocate();
     } catch (const c10::OutOfMemoryError&) {
       gpu->statistics().ForgetOutOfMemory();
     }
@@ -48,8 +44,9 @@ std::invoke_result_t<F> AllocateFromNative(GpuSet& gpus, c10::DeviceIndex device
     gpu->Trim(enough);
   }
   gpu->AskNeighbours(NativeSegmentSize(Bytes(static_cast<int64_t>(size))));
+  gpu->limit().TellNative();
   try {
-    return WithinLimit(*gpu, kUnlimited, allocate);
+    return allocate();
   } catch (c10::OutOfMemoryError& error) {
     AddWhatWeHold(error, *gpu);
     throw;

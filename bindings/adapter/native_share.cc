@@ -26,7 +26,7 @@ void NativeShare::SetLimit(double fraction, Bytes most, Bytes total) {
     total_ = total;
     has_limit_.store(most < kUnlimited, std::memory_order_relaxed);
     if (!has_limit()) limit_.GiveBack(std::exchange(counted_, Bytes(0)));
-    TellNative(fraction);
+    SetFraction(fraction);
   }
   NoteReserved();
   limit_.Set(most);
@@ -34,53 +34,26 @@ void NativeShare::SetLimit(double fraction, Bytes most, Bytes total) {
 
 void NativeShare::NoteReserved() {
   if (!has_limit()) return;
-  uint64_t begun = 0;
-  {
-    absl::MutexLock lock(&mutex_);
-    begun = begun_;
-  }
-  Settle(begun, Reserved());
+  const Bytes reserved = Reserved();
+  absl::MutexLock lock(&mutex_);
+  if (has_limit()) limit_.TakeAnyway(reserved - std::exchange(counted_, reserved));
 }
 
-NativeShare::Request NativeShare::Begin(Bytes wanted, std::optional<MemoryInfo> device) {
-  if (!native_.initialized() || (!has_limit() && !device.has_value())) return Request(nullptr);
-  const Bytes reserved = device.has_value() ? Reserved() : Bytes(0);
+void NativeShare::TellNative(std::optional<MemoryInfo> device) {
+  if (!native_.initialized() || (!has_limit() && !device.has_value())) return;
+  const Bytes reserved = Reserved();
   absl::MutexLock lock(&mutex_);
-  ++under_way_;
-  ++begun_;
   const Bytes total = device.has_value() ? device->total : total_;
   Bytes most = total;
-  if (has_limit()) {
-    // At least what native was told last, so that most requests need tell it nothing.
-    counted_ += limit_.TakeUpTo(std::max(wanted, told_ - counted_));
-    most = counted_;
-  }
+  if (has_limit()) most = std::max(limit_.most() - (limit_.taken() - counted_), Bytes(0));
   if (device.has_value()) most = std::min(most, reserved + device->free);
-  told_ = most;
-  TellNative(FractionOf(most, total));
-  return Request(this);
+  SetFraction(FractionOf(std::min(most, total), total));
 }
 
-void NativeShare::End() {
-  uint64_t begun = 0;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (--under_way_ > 0) return;
-    begun = begun_;
-  }
-  if (has_limit()) Settle(begun, Reserved());
-}
-
-void NativeShare::Settle(uint64_t begun, Bytes reserved) {
-  absl::MutexLock lock(&mutex_);
-  if (under_way_ > 0 || begun_ != begun || !has_limit()) return;
-  limit_.TakeAnyway(reserved - std::exchange(counted_, reserved));
-}
-
-void NativeShare::TellNative(double fraction) {
-  if (fraction == natives_fraction_ || !native_.initialized()) return;
+void NativeShare::SetFraction(double fraction) {
+  if (fraction == fraction_ || !native_.initialized()) return;
   native_.setMemoryFraction(fraction, device_);
-  natives_fraction_ = fraction;
+  fraction_ = fraction;
 }
 
 Bytes NativeSegmentSize(Bytes size) {

@@ -4,7 +4,6 @@
 #define FRUGAL_BINDINGS_ADAPTER_NATIVE_SHARE_H_
 
 #include <atomic>
-#include <cstdint>
 #include <optional>
 
 #include "absl/base/thread_annotations.h"
@@ -16,9 +15,8 @@
 
 namespace frugal {
 
-// Native holds what is in private pools, what is older than enable(), and what it serves while we are disabled.
-// A limit is for both together: native is told to keep to what is counted for it there, which is what it holds and,
-// while it is being asked for memory, what it may take more.
+// Native holds what is older than enable(), and what it serves in our place, when ours only falls. A limit is for both
+// together: what native holds is counted in ours, and native is told what ours leaves it.
 //
 // Thread-safety: any thread.
 class NativeShare {
@@ -26,21 +24,6 @@ class NativeShare {
   // `limit`, where our own memory is counted, too, must outlive this.
   NativeShare(c10::DeviceIndex device, caching::CUDAAllocator& native, SharedLimit& limit)
       : device_(device), native_(native), limit_(limit) {}
-
-  // Native is being asked for memory, for as long as this lives.
-  class Request {
-   public:
-    // null: native needs to know nothing.
-    explicit Request(NativeShare* share) : share_(share) {}
-    ~Request() {
-      if (share_ != nullptr) share_->End();
-    }
-    Request(const Request&) = delete;
-    Request& operator=(const Request&) = delete;
-
-   private:
-    NativeShare* const share_;
-  };
 
   caching::CUDAAllocator& native() const { return native_; }
   DeviceStats Stats() const;
@@ -51,34 +34,26 @@ class NativeShare {
   void SetLimit(double fraction, Bytes most, Bytes total) ABSL_LOCKS_EXCLUDED(mutex_);
   bool has_limit() const { return has_limit_.load(std::memory_order_relaxed); }
 
-  // Native has perhaps given back memory: counts what it holds, if there is a limit.
+  // Native has perhaps taken or given back memory: counts what it holds, if there is a limit.
   void NoteReserved() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Native may take so much more from the device, as far as the limit leaves it, if there is one. `device`, where it is
+  // Native is about to be asked for memory: tells it what the limit leaves it, if there is one. `device`, where it is
   // given: and no more than is free there, which the driver would not keep to by itself.
-  Request Begin(Bytes wanted, std::optional<MemoryInfo> device) ABSL_LOCKS_EXCLUDED(mutex_);
+  void TellNative(std::optional<MemoryInfo> device) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  void End() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Native held `reserved` when so many requests had begun. If none has since, and none is under way, that is what it
-  // holds.
-  void Settle(uint64_t begun, Bytes reserved) ABSL_LOCKS_EXCLUDED(mutex_);
-  void TellNative(double fraction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetFraction(double fraction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const c10::DeviceIndex device_;
   caching::CUDAAllocator& native_;
   SharedLimit& limit_;
   std::atomic<bool> has_limit_{false};
-
   // Held for no call that takes a lock of native's: whoever holds that may free memory of ours.
   absl::Mutex mutex_;
   Bytes total_ ABSL_GUARDED_BY(mutex_);
   Bytes counted_ ABSL_GUARDED_BY(mutex_);  // for native in limit_
   // The latest that native was told, as asking the device for its size at each call would be slow.
-  Bytes told_ ABSL_GUARDED_BY(mutex_);
-  double natives_fraction_ ABSL_GUARDED_BY(mutex_) = 1.0;
-  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;
+  double fraction_ ABSL_GUARDED_BY(mutex_) = 1.0;
 };
 
 // How much memory native takes from the device to serve a request of `size`.

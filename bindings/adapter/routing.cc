@@ -56,7 +56,6 @@ Routing::Destination Routing::DestinationOf(c10::DeviceIndex device, cudaStream_
 void Routing::Open(c10::DeviceIndex device, MempoolId_t pool, MemoryKind kind, Filter filter, bool may_capture) {
   std::optional<absl::MutexLock> opening_for_capture;
   if (may_capture) opening_for_capture.emplace(&opening_for_capture_[static_cast<size_t>(device)]);
-  absl::MutexLock opening(&opening_[static_cast<size_t>(device)]);
   absl::MutexLock lock(&mutex_);
   routes_.push_back({device, pool, kind, std::move(filter), may_capture});
   exceptions_.fetch_add(1, std::memory_order_release);
@@ -96,14 +95,8 @@ void Routing::WithoutCapture(c10::DeviceIndex device, absl::FunctionRef<void()> 
   if (!MayCapture(device)) call();
 }
 
-void Routing::WithoutOpenPool(c10::DeviceIndex device, absl::FunctionRef<void()> call) const {
-  absl::ReaderMutexLock none_opens(&opening_[static_cast<size_t>(device)]);
-  if (!HasOpenPool(device)) call();
-}
-
 void Routing::BecomeForkedChild() {
   for (absl::Mutex& opening : opening_for_capture_) Renew(opening);
-  for (absl::Mutex& opening : opening_) Renew(opening);
   Renew(mutex_);
 }
 

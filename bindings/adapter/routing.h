@@ -1,4 +1,4 @@
-// Which requests go to PyTorch's native allocator instead of ours.
+// Where a request's memory comes from: which pool, of which kind, or PyTorch's native allocator.
 
 #ifndef FRUGAL_BINDINGS_ADAPTER_ROUTING_H_
 #define FRUGAL_BINDINGS_ADAPTER_ROUTING_H_
@@ -20,9 +20,8 @@
 
 namespace frugal {
 
-// Memory of CUDA graphs stays with native, in pieces of cudaMalloc: they never move, so a graph can replay them; other
-// processes and NICs can open them (cudaIpcGetMemHandle refuses mapped memory); and native's own checkpoints restore
-// their layout. So does everything while we are disabled or caching is turned off. Of other pools, see MemPools.
+// All new memory is ours, but for what is asked for while we are disabled or caching is turned off. Of pools, see
+// PrivatePools.
 //
 // Thread-safety: any thread.
 class Routing {
@@ -66,19 +65,17 @@ class Routing {
   bool AllGoesToNative() const;
 
   // Requests on `device` that `filter` accepts belong to `pool` until Close. `may_capture`: not as use_mem_pool opens a
-  // pool, but for a graph; waits for a WithoutCapture of that device. Waits for a WithoutOpenPool of it.
+  // pool, but for a graph; waits for a WithoutCapture of that device.
   void Open(c10::DeviceIndex device, MempoolId_t pool, MemoryKind kind, Filter filter, bool may_capture);
   void Close(c10::DeviceIndex device, MempoolId_t pool);
   // What is open of the pool gets segments from now on.
   void UseSegments(c10::DeviceIndex device, MempoolId_t pool);
   bool HasOpenPool(c10::DeviceIndex device) const;
-  // A graph is perhaps being captured on `device`: native's cache must be left alone.
+  // A graph is perhaps being captured on `device`.
   bool MayCapture(c10::DeviceIndex device) const;
   // Calls `call` unless a graph is perhaps being captured on `device`; none begins to be meanwhile, so that `call` may
   // have the host wait for the whole GPU. It may throw, and must not open a pool itself.
   void WithoutCapture(c10::DeviceIndex device, absl::FunctionRef<void()> call) const;
-  // The same unless any pool is open, with which native does not free what another holds.
-  void WithoutOpenPool(c10::DeviceIndex device, absl::FunctionRef<void()> call) const;
 
   // Free memory of `pool` may serve ordinary requests that would fail otherwise (torch.cuda.MemPool's use_on_oom).
   void SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value);
@@ -106,10 +103,8 @@ class Routing {
   std::atomic<bool> uncached_{false};
   std::atomic<bool> cuda_malloc_{false};
   // By device: held by who opens a pool for a graph, and shared by those who rely on none being opened. Taken before
-  // the next.
+  // `mutex_`.
   mutable std::array<absl::Mutex, C10_COMPILE_TIME_MAX_GPUS> opening_for_capture_;
-  // The same of any pool. Taken before `mutex_`.
-  mutable std::array<absl::Mutex, C10_COMPILE_TIME_MAX_GPUS> opening_;
   mutable absl::Mutex mutex_;
   std::vector<Route> routes_ ABSL_GUARDED_BY(mutex_);
   std::set<std::pair<c10::DeviceIndex, MempoolId_t>> pools_for_out_of_memory_ ABSL_GUARDED_BY(mutex_);

@@ -38,7 +38,7 @@ std::atomic<TorchAllocator*> TorchAllocator::instance_{nullptr};
 TorchAllocator::TorchAllocator(caching::CUDAAllocator& native)
     : NativeForwarder(native),
       gpus_(native, routing_, history_),
-      expandable_segments_(native, routing_, gpus_),
+      expandable_segments_(routing_, gpus_),
       tags_(routing_),
       sleeper_(native, routing_, history_, gpus_) {}
 
@@ -56,7 +56,6 @@ void TorchAllocator::BecomeForkedChild() {
   if (in_use) forked_from_cuda_.store(true, std::memory_order_relaxed);
   Renew(settings_mutex_);
   routing_.BecomeForkedChild();
-  expandable_segments_.BecomeForkedChild();
   tags_.BecomeForkedChild();
   sleeper_.BecomeForkedChild();
   pools_.BecomeForkedChild();
@@ -250,9 +249,20 @@ void TorchAllocator::emptyCache(MempoolId_t pool) {
   if (pool == kDefaultPool && native().initialized()) {
     gpus_.ForEach([](GpuMemory& gpu) { gpu.statistics().ForgetHostWait(); });
   }
-  EmptyNatives(pool);
+  if (pool == kDefaultPool || MayEmptyNatives()) native().emptyCache(pool);
   if (pool == kDefaultPool) sleeper_.Trim();
   gpus_.ForEach([](GpuMemory& gpu) { gpu.native_share().NoteReserved(); });
+}
+
+// Native asserts of a private pool while another is open. It has something of one from the time before us at most.
+bool TorchAllocator::MayEmptyNatives() const {
+  bool has_memory = false;
+  bool is_open = false;
+  gpus_.ForEach([&](GpuMemory& gpu) {
+    has_memory |= gpu.native_share().Reserved() > Bytes(0);
+    is_open |= routing_.HasOpenPool(gpu.ordinal());
+  });
+  return has_memory && !is_open;
 }
 
 void TorchAllocator::recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) {

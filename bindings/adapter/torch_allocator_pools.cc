@@ -151,17 +151,6 @@ void TorchAllocator::releasePool(c10::DeviceIndex device, MempoolId_t pool) {
   gpu->GiveBackReleased();
 }
 
-void TorchAllocator::EmptyNatives(MempoolId_t pool) {
-  const auto empty = [&] { native().emptyCache(pool); };
-  if (pool == kDefaultPool) return empty();
-  gpus_.ForEach([&](GpuMemory& gpu) {
-    if (gpu.native_share().Reserved() == Bytes(0)) return;
-    // To record its history native may need Python's lock, which somebody may hold who is about to open a pool.
-    if (!native().isHistoryEnabled()) return routing_.WithoutOpenPool(gpu.ordinal(), empty);
-    if (!routing_.HasOpenPool(gpu.ordinal())) empty();
-  });
-}
-
 std::vector<PoolFigures> TorchAllocator::DescribePools() {
   std::map<PrivatePools::Key, PoolFigures> found;
   gpus_.ForEach([&](GpuMemory& gpu) {

@@ -43,8 +43,6 @@ using TraceEntry = caching::TraceEntry;
 
 constexpr size_t kSize = 10 << 20;
 constexpr c10::MempoolId_t kDefaultPool = {0, 0};
-// Its memory is native's.
-constexpr c10::MempoolId_t kPool = {0, 77};
 
 class ObserversTest : public testing::Test {
  protected:
@@ -57,9 +55,9 @@ class ObserversTest : public testing::Test {
     return caching::get()->allocate(kSize);
   }
   static c10::DataPtr NativesOn(c10::DeviceIndex gpu) {
-    caching::get()->beginAllocateToPool(gpu, kPool, [](cudaStream_t) { return true; });
+    EXPECT_TRUE(frugal_alloc::disable());
     c10::DataPtr block = AllocateOn(gpu);
-    caching::get()->endAllocateToPool(gpu, kPool);
+    EXPECT_TRUE(frugal_alloc::enable());
     return block;
   }
 };
