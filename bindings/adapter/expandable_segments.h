@@ -22,15 +22,10 @@ namespace frugal {
 // Thread-safety: any thread.
 class ExpandableSegments {
  public:
-  // All must outlive the object.
-  ExpandableSegments(caching::CUDAAllocator& native, Routing& routing, GpuSet& gpus)
-      : native_(native), routing_(routing), gpus_(gpus) {}
+  // Both must outlive the object.
+  ExpandableSegments(Routing& routing, GpuSet& gpus) : routing_(routing), gpus_(gpus) {}
 
-  // The program is about to tell PyTorch `settings`: what native is to be told. While we serve, "True" gives native
-  // back what it had before "False", and no more: the program may have read the "True" that is shown of our memory, and
-  // others can open the memory of graphs only while native has it off.
-  std::string ForNative(absl::string_view settings) ABSL_LOCKS_EXCLUDED(mutex_);
-  // PyTorch has been told. Returns whether the program has it turned off.
+  // PyTorch has been told `settings`. Returns whether the program has it turned off.
   bool Follow(absl::string_view settings);
 
   // Whether new memory of the calling thread is mapped memory of ours.
@@ -40,27 +35,9 @@ class ExpandableSegments {
   std::string Shown(absl::string_view settings) const;
   void ShowIn(caching::AllocatorConfigInfo& native) const;
 
-  // From here to Leave, what the calling thread asks for is of cudaMalloc, native's private pools included, where
-  // nobody gets mapped memory meanwhile. May be nested. Enter may throw c10::Error.
-  void Enter() ABSL_LOCKS_EXCLUDED(mutex_);
-  void Leave() ABSL_LOCKS_EXCLUDED(mutex_);
-
-  void BecomeForkedChild() { Renew(mutex_); }
-
  private:
-  caching::AllocatorConfigInfo OfNative() const { return TakeSnapshot(native_, kDefaultPool, false).config_metadata; }
-  void TellNative(bool value) const;
-
-  caching::CUDAAllocator& native_;
   Routing& routing_;
   GpuSet& gpus_;
-
-  absl::Mutex mutex_;
-  // Before the program turned it off.
-  bool native_had_ ABSL_GUARDED_BY(mutex_) = false;
-  // Threads between Enter and Leave, and what native gets when there is none.
-  int entered_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool native_gets_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace frugal

@@ -237,12 +237,6 @@ int frugal_owns(const void* address) {
   return allocator != nullptr && allocator->gpus().OwnerOf(address) != nullptr;
 }
 
-const char* frugal_settings_for_native(const char* settings) {
-  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  if (allocator == nullptr) return settings;
-  return frugal::Lend<&frugal_settings_for_native>(allocator->expandable_segments().ForNative(settings));
-}
-
 int frugal_follow_settings(const char* settings) {
   frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
   return allocator != nullptr && allocator->expandable_segments().Follow(settings);
@@ -256,7 +250,7 @@ const char* frugal_shown_settings(const char* settings) {
 
 int frugal_cuda_malloc(int enter) {
   return static_cast<int>(frugal::WithAllocator([enter](frugal::TorchAllocator& allocator) {
-    enter != 0 ? allocator.expandable_segments().Enter() : allocator.expandable_segments().Leave();
+    enter != 0 ? allocator.routing().EnterCudaMalloc() : allocator.routing().LeaveCudaMalloc();
     return 0;
   }));
 }

@@ -68,10 +68,8 @@ const char* frugal_host_memory(int device);
 /* 1 if the address lies in our memory. */
 int frugal_owns(const void* address);
 
-/* PyTorch's settings of its allocator, changed in the middle of a run. The text that PyTorch is to be told where the
-   program tells it `settings`; once it has been, the second, which returns 1 if new memory is cudaMalloc's from then
-   on, as the program has said. Both do nothing before frugal_enable. */
-const char* frugal_settings_for_native(const char* settings);
+/* The program has told PyTorch these settings of its allocator in the middle of a run. Returns 1 if new memory is
+   cudaMalloc's from then on, as it has said. Does nothing before frugal_enable. */
 int frugal_follow_settings(const char* settings);
 /* What programs are to read where PyTorch says that `settings` are in force. All texts are valid until the next call on
    this thread. */

@@ -17,7 +17,7 @@ std::string PyTorchSettingsOfEnvironment();
 // named once in the life of the process. Those that we follow: backend (native, or we refuse),
 // expandable_segments (our memory is as mapped; ExpandableSegments follows it in the middle of a run),
 // roundup_power2_divisions, per_process_memory_fraction, throw_on_cudamalloc_oom (we always look before we take
-// memory), and all of pinned memory and of CUDA graphs, which are not ours. Thread-safe.
+// memory), and all of pinned memory, which is not ours. Thread-safe.
 std::string UnfollowedSettings(absl::string_view text);
 
 // What `text` says of expandable_segments; nullopt: nothing that PyTorch takes.

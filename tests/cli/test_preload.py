@@ -82,7 +82,7 @@ def _simulated() -> str:
             "handles",
             [
                 "frugal_alloc does not follow max_split_size_mb (blocks of every size may be split, and their parts "
-                "joined again): PyTorch's own allocator does, for CUDA graphs and memory pools"
+                "joined again)"
             ],
         ),
     ],

@@ -30,7 +30,7 @@ __all__ = ["FrugalAllocError", "Library", "PublishedVerdict", "load", "loaded", 
 _FUNCTIONS: dict[tuple[Any, ...], str] = {
     (c_char_p,): "last_error settings stat_names site_usages gpus segments private_pools findings journal_texts asleep",
     (c_char_p, c_void_p): "asleep_block",
-    (c_char_p, c_char_p): "setting unfollowed_settings settings_for_native shown_settings wake",
+    (c_char_p, c_char_p): "setting unfollowed_settings shown_settings wake",
     (c_char_p, c_char_p, c_char_p, c_char_p, c_char_p, c_int, POINTER(c_void_p), c_int64): "sleep_held",
     (c_char_p, c_int): "broken_promise host_memory phase_name site",
     (c_int,): "built_torch_version running_torch_version disable is_enabled epoch_end collapse_epochs halve_epochs "
@@ -115,12 +115,8 @@ class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions, JournalFunc
         each is named once in the life of the process. "" if there are none."""
         return self._library.frugal_unfollowed_settings(None if settings is None else settings.encode()).decode()
 
-    def settings_for_pytorch(self, settings: str) -> str:
-        """What PyTorch is to be told in the place of these settings; then :meth:`follow_settings` is to be called."""
-        return self._library.frugal_settings_for_native(settings.encode()).decode()
-
     def follow_settings(self, settings: str) -> bool:
-        """What they say of expandable segments holds for our memory from now on. Returns whether they are off."""
+        """What PyTorch has been told of expandable segments holds for our memory from now on. Returns whether they are off."""
         return bool(self._library.frugal_follow_settings(settings.encode()))
 
     def shown_settings(self, settings: str) -> str:

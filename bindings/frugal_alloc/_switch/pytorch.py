@@ -51,7 +51,7 @@ def replace(module: Any, name: str, make: Callable[[Any], Any]) -> None:
 
 def _followed(setter: Any, library: _native.Library) -> Any:
     def change(settings: str) -> None:
-        setter(library.settings_for_pytorch(settings) if isinstance(settings, str) else settings)
+        setter(settings)
         is_turned_off = library.follow_settings(settings)
         if library.is_enabled():
             warn_of_unfollowed(library, settings)
