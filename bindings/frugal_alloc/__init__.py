@@ -199,13 +199,9 @@ def cuda_malloc() -> CudaMalloc:
     A context manager and a decorator: ``with frugal_alloc.cuda_malloc(): buffer = torch.empty(...)``. May be nested.
 
     For memory that ``cudaIpcGetMemHandle`` or a library is to register that takes one handle only: frugal_alloc's
-    memory lies in several, as PyTorch's expandable segments do, which are left out, too. The memory stays where it is
-    until it is freed. Other threads are unaffected, autograd's included, but for CUDA graphs with
-    ``expandable_segments:True``: what they take meanwhile is ``cudaMalloc``'s. For the whole process, tell PyTorch
-    ``expandable_segments:False`` while it runs. Does nothing where frugal_alloc was never enabled.
-
-    Raises:
-        FrugalAllocError: PyTorch's setting cannot be changed.
+    memory lies in several, as PyTorch's expandable segments do. The memory stays where it is until it is freed. Other
+    threads are unaffected, autograd's included. For the whole process, tell PyTorch ``expandable_segments:False`` while
+    it runs. Does nothing while frugal_alloc is not enabled.
     """
     from ._switch.cuda_malloc import CudaMalloc
 

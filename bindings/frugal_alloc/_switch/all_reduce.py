@@ -2,8 +2,8 @@
 
 At the end of a capture vLLM and SGLang call cudaIpcGetMemHandle on each of them, and vLLM ends the process where that
 fails. It takes memory of cudaMalloc alone, such as a graph's own. An input that is older than the capture may be mapped
-memory of ours, and with expandable_segments:True in the environment the graph's is mapped, too. A copy, made within
-the capture, takes its place. Each rank decides for itself, so none waits for another.
+memory of ours. A copy, made within the capture, takes its place. Each rank decides for itself, so none waits for
+another.
 """
 
 from __future__ import annotations
