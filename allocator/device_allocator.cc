@@ -103,24 +103,27 @@ Allocation DeviceAllocator::HandOut(Block* block, Bytes requested, void* annotat
   return {block->address, block->size};
 }
 
-absl::StatusOr<Allocation> DeviceAllocator::AllocateAt(PoolId pool, Address address, Bytes requested, void* annotation,
-                                                       Sample sample) {
+absl::StatusOr<Allocation> DeviceAllocator::AllocateAt(PoolId pool, std::optional<Stream> stream, Address address,
+                                                       Bytes requested, void* annotation, Sample sample) {
   return Watched([&] {
-    return WithLock(&DeviceAllocator::AllocateAtLocked, &Fail, pool, address, requested, annotation, sample);
+    return WithLock(&DeviceAllocator::AllocateAtLocked, &Fail, pool, stream, address, requested, annotation, sample);
   });
 }
 
-absl::StatusOr<Allocation> DeviceAllocator::AllocateAtLocked(PoolId pool, Address address, Bytes requested,
-                                                             void* annotation, Sample sample) {
+absl::StatusOr<Allocation> DeviceAllocator::AllocateAtLocked(PoolId pool, std::optional<Stream> stream,
+                                                             Address address, Bytes requested, void* annotation,
+                                                             Sample sample) {
   const Bytes size = RoundUp(requested, kGrain);
   const Extent* const extent = state_.arenas.ExtentWith(address);
-  if (extent != nullptr && extent->arena().pool() == pool) {
+  const bool is_meant = extent != nullptr && extent->arena().pool() == pool &&
+                        (!stream.has_value() || extent->arena().clock().stream() == *stream);
+  if (is_meant) {
     Block* const whole = extent->BlockAt(address);
     if (whole->IsFree() && address + size <= whole->end()) {
       return HandOut(extent->arena().TakePart(whole, address, size), requested, annotation, sample);
     }
   }
-  return absl::NotFoundError(absl::StrFormat("there are no %d bytes of free memory of the pool at %#x",
+  return absl::NotFoundError(absl::StrFormat("there are no %d bytes of free memory of this pool and stream at %#x",
                                              requested.count(), address.value()));
 }
 

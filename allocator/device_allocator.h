@@ -60,9 +60,10 @@ class DeviceAllocator {
   absl::StatusOr<Allocation> AllocateFrom(MemorySource source, Bytes requested, Stream stream,
                                           void* annotation = nullptr, Bytes least = Bytes(0), Sample sample = {},
                                           bool only_free = false);
-  // The bytes [address, address + requested), rounded up, which are free memory of the pool. kNotFound: they are not.
-  absl::StatusOr<Allocation> AllocateAt(PoolId pool, Address address, Bytes requested, void* annotation = nullptr,
-                                        Sample sample = {});
+  // The bytes [address, address + requested), rounded up, which are free memory of the pool and, where it is given, of
+  // the stream. kNotFound: they are not.
+  absl::StatusOr<Allocation> AllocateAt(PoolId pool, std::optional<Stream> stream, Address address, Bytes requested,
+                                        void* annotation = nullptr, Sample sample = {});
   // How the pool is served from now on. REQUIRES: `traits.source` is what it was, or the pool has no memory.
   void SetPoolTraits(PoolId pool, const PoolTraits& traits);
   // A graph may be captured that reads what the pool has in use, or will have, or (`captured` false) it is to be as if:
@@ -127,8 +128,9 @@ class DeviceAllocator {
   absl::StatusOr<Allocation> AllocateFromLocked(MemorySource source, Bytes requested, Stream stream, void* annotation,
                                                 Bytes least, Sample sample, bool only_free)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
-  absl::StatusOr<Allocation> AllocateAtLocked(PoolId pool, Address address, Bytes requested, void* annotation,
-                                              Sample sample) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  absl::StatusOr<Allocation> AllocateAtLocked(PoolId pool, std::optional<Stream> stream, Address address,
+                                              Bytes requested, void* annotation, Sample sample)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   Allocation HandOut(Block* block, Bytes requested, void* annotation, Sample sample)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   void NoteUnreadPools() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -90,6 +91,9 @@ class TorchAllocator final : public NativeForwarder {
   // --- c10::Allocator and c10::DeviceAllocator
 
   c10::DataPtr allocate(size_t size) override;
+#if FRUGAL_TORCH_MINOR >= 13
+  c10::DataPtr allocateWithAddress(size_t size, void* address) override;
+#endif
   c10::DeleterFnPtr raw_deleter() const override;
   void emptyCache(MempoolId_t pool) override;
   DeviceStats getDeviceStats(c10::DeviceIndex device) override;
@@ -137,8 +141,8 @@ class TorchAllocator final : public NativeForwarder {
   Routing::Destination DestinationOf(c10::DeviceIndex device, cudaStream_t stream);
   // The pool gets segments from now on, which it keeps. `captured`: a graph may be captured into it.
   void UseSegments(c10::DeviceIndex device, MempoolId_t pool, bool captured);
-  // null: no block of ours could be made at the address.
-  c10::DataPtr AllocateAt(GpuMemory& gpu, MempoolId_t pool, Address address, Bytes size);
+  // A block at the address, of the stream where it is given. Throws c10::Error if there is no free memory.
+  c10::DataPtr AllocateAt(GpuMemory& gpu, MempoolId_t pool, std::optional<Stream> stream, Address address, Bytes size);
   // REQUIRES: `device` is the current one. `is_external`: the program made the stream; means nothing of default
   // streams.
   void* AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t handle, bool is_external);

@@ -199,18 +199,29 @@ caching::CheckpointDelta TorchAllocator::setCheckpointPoolState(c10::DeviceIndex
     delta.ptrs_freed.push_back(block.address.pointer());
   }
   for (const BlockView& block : checkpoint->live) {
-    delta.dataptrs_allocd.push_back(AllocateAt(gpu, checkpoint->pool, block.address, block.requested));
+    delta.dataptrs_allocd.push_back(AllocateAt(gpu, checkpoint->pool, std::nullopt, block.address, block.requested));
   }
   return delta;
 }
 
-c10::DataPtr TorchAllocator::AllocateAt(GpuMemory& gpu, MempoolId_t pool, Address address, Bytes size) {
+#if FRUGAL_TORCH_MINOR >= 13
+c10::DataPtr TorchAllocator::allocateWithAddress(size_t size, void* address) {
+  GpuMemory* const gpu = gpus_.OwnerOf(address);
+  if (gpu == nullptr) return NativeForwarder::allocateWithAddress(size, address);
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(gpu->ordinal());
+  const MempoolId_t pool = DestinationOf(gpu->ordinal(), stream.stream()).pool;
+  return AllocateAt(*gpu, pool, ToStream(gpus_, *gpu, stream), Address(address), Bytes(static_cast<int64_t>(size)));
+}
+#endif
+
+c10::DataPtr TorchAllocator::AllocateAt(GpuMemory& gpu, MempoolId_t pool, std::optional<Stream> stream, Address address,
+                                        Bytes size) {
   const History::Operation operation(history_, native(), RecordContext::STATE);
   auto* const note = operation.context() ? new BlockNote{operation.context()} : nullptr;
   const absl::StatusOr<Allocation> made = gpu.allocator().AllocateAt(
-      ToPoolId(pool), address, size, note, SiteSampler::Next(static_cast<size_t>(size.count())));
+      ToPoolId(pool), stream, address, size, note, SiteSampler::Next(static_cast<size_t>(size.count())));
   if (!made.ok()) delete note;
-  TORCH_CHECK(made.ok(), "frugal_alloc could not restore a block of a pool: ", made.status().message());
+  TORCH_CHECK(made.ok(), "frugal_alloc could not make a block at a given address: ", made.status().message());
   TellOfAllocation(gpu, address.pointer(), made->size);
   return {address.pointer(), address.pointer(), &DeleteBlock, c10::Device(c10::DeviceType::CUDA, gpu.ordinal())};
 }
