@@ -16,7 +16,7 @@ _PARTS = {
     "policy": (350, 112, 0, True, "policy"),
     "port": (494, 90, 0, True, "port"),
     "real": (616, 228, 0, False, "a real GPU"),
-    "native": (16, 446, 1, False, "PyTorch's allocator: graphs"),
+    "native": (16, 446, 1, False, "PyTorch's allocator, if off"),
     "simulated": (616, 228, 1, True, "a simulated GPU"),
 }
 
@@ -27,7 +27,7 @@ def picture() -> str:
 
 def told() -> dict[str, str]:
     return {
-        "said": "PyTorch calls the adapter, which calls the policy, or PyTorch's own allocator for graphs. "
+        "said": "PyTorch calls the adapter, which calls the policy, or PyTorch's own allocator while we are off. "
         "The policy calls the port, behind which is a real or a simulated GPU."
     }
 
