@@ -34,6 +34,13 @@ absl::StatusOr<Allocation> DeviceAllocator::AllocateWatched(Bytes requested, Str
 
 absl::StatusOr<Allocation> DeviceAllocator::AllocateFrom(MemorySource source, Bytes requested, Stream stream,
                                                          void* annotation, Bytes least, Sample sample, bool only_free) {
+  {
+    absl::MutexLock lock(&state_.mutex);
+    if (state_.is_plain) {
+      return Guarded(&DeviceAllocator::AllocateFromLocked, &Fail, source, requested, stream, annotation, least, sample,
+                     only_free);
+    }
+  }
   return Watched([&] {
     return WithLock(&DeviceAllocator::AllocateFromLocked, &Fail, source, requested, stream, annotation, least, sample,
                     only_free);

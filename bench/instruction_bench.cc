@@ -48,6 +48,14 @@ void CountPairs(const std::string& name, CUDAAllocator& allocator) {
   }
 }
 
+// The same in a private pool, as of a CUDA graph.
+void CountPairsInPool(const std::string& name, CUDAAllocator& allocator, c10::MempoolId_t pool) {
+  allocator.beginAllocateToPool(0, pool, [](cudaStream_t) { return true; });
+  CountPairs(name + " pool", allocator);
+  allocator.endAllocateToPool(0, pool);
+  allocator.releasePool(0, pool);
+}
+
 // A block freed and another allocated among many.
 void CountChurn(const std::string& name, CUDAAllocator& allocator, size_t live, int iterations = kIterations) {
   Churn churn(allocator, live);
@@ -63,6 +71,8 @@ void CountAll() {
   CUDAAllocator& frugal = *c10::cuda::CUDACachingAllocator::get();
   CountPairs("native", native);
   CountPairs("frugal", frugal);
+  CountPairsInPool("native", native, {1, 0});
+  CountPairsInPool("frugal", frugal, {2, 0});
   // The free memory is as it was then.
   frugal_trim();
   frugal_enable_with("self_check:off");

@@ -45,7 +45,14 @@ class ArenaSet {
     return *recent;
   }
 
-  Arena& Get(Stream stream, SizeClass size_class, MemorySource source) { return Find(stream, size_class, source); }
+  Arena& Get(Stream stream, SizeClass size_class, MemorySource source) {
+    const bool is_same = latest_ != nullptr && latest_->clock().stream() == stream &&
+                         latest_->size_class() == size_class && latest_->source() == source;
+    if (is_same) return *latest_;
+    Arena& arena = Find(stream, size_class, source);
+    if (stream.lasts()) latest_ = &arena;
+    return arena;
+  }
   // Of the pool's arenas from now on.
   void SetTraits(PoolId pool, const PoolTraits& traits) {
     traits_[pool] = traits;
@@ -64,6 +71,7 @@ class ArenaSet {
   // addresses are for good.
   void Release(PoolId pool) {
     traits_.erase(pool);
+    latest_ = nullptr;
     for (auto it = by_key_.begin(); it != by_key_.end();) {
       if (const auto here = it++; std::get<MemorySource>(here->first).pool == pool) {
         released_.push_back(std::move(here->second));
@@ -177,6 +185,7 @@ class ArenaSet {
   std::vector<std::unique_ptr<Arena>> released_;
   // The latest found with the same hash: the hash table costs five times as much.
   std::array<Arena*, kRecent> recent_ = {};
+  Arena* latest_ = nullptr;  // of those that a source was given for
   std::vector<Arena*> all_;
   std::array<std::vector<Arena*>, 2> by_kind_;
 };

@@ -44,7 +44,9 @@ class Routing {
   Destination DestinationOf(c10::DeviceIndex device, cudaStream_t stream) const;
 
   // The next request of all is to begin a period (GpuStatistics::BeginPeriod). Returns what was set before.
-  bool SetNewPeriod(bool value) { return SetAll(new_period_, value); }
+  bool SetNewPeriod(bool value) {
+    return new_period_.load(std::memory_order_acquire) == value ? value : SetAll(new_period_, value);
+  }
 
   // We are disabled: all new memory comes from native.
   void SetPassthrough(bool value) { static_cast<void>(SetAll(passthrough_, value)); }

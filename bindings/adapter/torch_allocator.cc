@@ -78,7 +78,7 @@ C10_ALWAYS_INLINE void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, s
     stream = gpu.device().WithLife(stream);
   }
   const Sample sample = SiteSampler::Next(size);
-  if (C10_UNLIKELY(history_.listening())) return AllocateRecorded(gpu, size, stream, sample);
+  if (C10_UNLIKELY(history_.listening())) return AllocateFrom(MemorySource(), gpu, size, stream, sample);
   const absl::StatusOr<Allocation> allocation =
       gpu.allocator().Allocate(Bytes(static_cast<int64_t>(size)), stream, nullptr, RoundUpAsTold(size), sample);
   if (C10_UNLIKELY(!allocation.ok())) return AllocateElsewhere(gpu, size, handle, allocation.status());
@@ -94,7 +94,7 @@ c10::DataPtr TorchAllocator::allocate(size_t size) {
   const cudaStream_t handle = stream.stream();
   if (C10_UNLIKELY(routing_.HasExceptions())) {
     const Routing::Destination to = DestinationOf(device, handle);
-    if (!to.is_ordinary()) return AllocateRouted(to, stream, size);
+    if (!to.is_ordinary()) return AllocateRouted(to, device, size, handle, IsExternal(stream, handle));
   }
   void* const block = C10_LIKELY(size > 0) ? AllocateBlock(device, size, handle, IsExternal(stream, handle)) : nullptr;
   return {block, block, &DeleteBlock, c10::Device(c10::DeviceType::CUDA, device)};
@@ -115,15 +115,13 @@ void* TorchAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
   return AllocateBlock(device, size, stream, IsOfProgram(stream, device));
 }
 
-void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, Stream stream, Sample sample) {
-  return AllocateFrom(MemorySource(), gpu, size, stream, sample);
-}
-
-void* TorchAllocator::AllocateFrom(MemorySource source, GpuMemory& gpu, size_t size, Stream stream, Sample sample) {
-  const History::Operation operation(history_, native(), RecordContext::STATE);
+C10_NOINLINE void* TorchAllocator::AllocateFrom(MemorySource source, GpuMemory& gpu, size_t size, Stream stream, Sample sample) {
+  std::optional<History::Operation> operation;
+  if (history_.listening()) operation.emplace(history_, native(), RecordContext::STATE);
   const Bytes requested(static_cast<int64_t>(size));
   // The block's, until DropAnnotation, also if a tracker throws.
-  auto* const note = operation.context() ? new BlockNote{operation.context()} : nullptr;
+  auto* const note =
+      operation.has_value() && operation->context() ? new BlockNote{operation->context()} : nullptr;
   const Bytes least = RoundUpAsTold(size);
   const absl::StatusOr<Allocation> allocation =
       source == MemorySource() ? gpu.allocator().Allocate(requested, stream, note, least, sample)

@@ -148,11 +148,11 @@ class TorchAllocator final : public NativeForwarder {
   void* AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t handle, bool is_external);
   c10::DataPtr AllocateNative(size_t size);
   // Of requests that are not ordinary.
-  c10::DataPtr AllocateRouted(const Routing::Destination& to, c10::cuda::CUDAStream stream, size_t size);
+  c10::DataPtr AllocateRouted(const Routing::Destination& to, c10::DeviceIndex device, size_t size,
+                              cudaStream_t handle, bool is_external);
   void* AllocateRawRouted(const Routing::Destination& to, c10::DeviceIndex device, size_t size, cudaStream_t stream);
   void* AllocateTagged(const Routing::Destination& to, c10::DeviceIndex device, size_t size, cudaStream_t handle,
                        bool is_external);
-  void* AllocateRecorded(GpuMemory& gpu, size_t size, Stream stream, Sample sample);
   void* AllocateFrom(MemorySource source, GpuMemory& gpu, size_t size, Stream stream, Sample sample);
   // We could not serve the request. Out of memory: pools that are there for this moment may, or it fails; otherwise
   // native does, whose own error is thrown if it cannot.

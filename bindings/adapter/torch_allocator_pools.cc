@@ -17,9 +17,12 @@ namespace frugal {
 namespace {
 
 // As AllocateBlock has it, which has it in itself: a part that both share would take four instructions more.
-Stream StreamOf(GpuMemory& gpu, cudaStream_t handle, bool is_external) {
+C10_ALWAYS_INLINE Stream StreamOf(GpuMemory& gpu, cudaStream_t handle, bool is_external) {
   const Stream stream{reinterpret_cast<uint64_t>(handle)};
-  if (IsDefaultStream(handle)) return DefaultStream(gpu.device(), handle, gpu.device().CurrentContext());
+  if (IsDefaultStream(handle)) {
+    const uint64_t context = gpu.device().CurrentContext();
+    return context == 0 && handle == nullptr ? Stream{} : DefaultStream(gpu.device(), handle, context);
+  }
   return is_external ? gpu.device().WithLife(stream) : stream;
 }
 
@@ -74,21 +77,7 @@ void TorchAllocator::NeverSplit(c10::DeviceIndex device, MempoolId_t pool) {
 
 // --- Requests that are not ordinary
 
-c10::DataPtr TorchAllocator::AllocateRouted(const Routing::Destination& to, c10::cuda::CUDAStream stream, size_t size) {
-  const c10::DeviceIndex device = stream.device_index();
-  if (to.is_native) return AllocateNative(size);
-  void* const block =
-      size == 0 ? nullptr : AllocateTagged(to, device, size, stream.stream(), IsExternal(stream, stream.stream()));
-  return {block, block, &DeleteBlock, c10::Device(c10::DeviceType::CUDA, device)};
-}
-
-void* TorchAllocator::AllocateRawRouted(const Routing::Destination& to, c10::DeviceIndex device, size_t size,
-                                        cudaStream_t stream) {
-  if (!to.is_native) return AllocateTagged(to, device, size, stream, IsOfProgram(stream, device));
-  return AllocateFromNative(gpus_, device, size, [&] { return native().raw_alloc_with_stream(size, stream); });
-}
-
-void* TorchAllocator::AllocateTagged(const Routing::Destination& to, c10::DeviceIndex device, size_t size,
+C10_ALWAYS_INLINE void* TorchAllocator::AllocateTagged(const Routing::Destination& to, c10::DeviceIndex device, size_t size,
                                      cudaStream_t handle, bool is_external) {
   GpuMemory& gpu = gpus_.Get(device);
   void* const block = AllocateFrom({ToPoolId(to.pool), to.kind}, gpu, size, StreamOf(gpu, handle, is_external),
@@ -96,6 +85,19 @@ void* TorchAllocator::AllocateTagged(const Routing::Destination& to, c10::Device
   // kNotFound where native had to help out, whose memory never sleeps.
   if (to.tag != Tags::kNone) static_cast<void>(gpu.allocator().sleep().SetTag(Address(block), to.tag));
   return block;
+}
+
+c10::DataPtr TorchAllocator::AllocateRouted(const Routing::Destination& to, c10::DeviceIndex device, size_t size,
+                                            cudaStream_t handle, bool is_external) {
+  if (to.is_native) return AllocateNative(size);
+  void* const block = size == 0 ? nullptr : AllocateTagged(to, device, size, handle, is_external);
+  return {block, block, &DeleteBlock, c10::Device(c10::DeviceType::CUDA, device)};
+}
+
+void* TorchAllocator::AllocateRawRouted(const Routing::Destination& to, c10::DeviceIndex device, size_t size,
+                                        cudaStream_t stream) {
+  if (!to.is_native) return AllocateTagged(to, device, size, stream, IsOfProgram(stream, device));
+  return AllocateFromNative(gpus_, device, size, [&] { return native().raw_alloc_with_stream(size, stream); });
 }
 
 void* TorchAllocator::AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_t stream) {

@@ -29,6 +29,7 @@ SIZES = (512, 32 << 10, 1 << 20, 20 << 20, 1 << 30)
 LIVE = (1_000, 1_000_000)
 
 MOST_OF_NATIVE = 0.5
+MOST_OF_NATIVE_IN_A_POOL = 0.6
 MOST_GROWTH = 1.5
 # Of an allocation and its free, to record by site what is alive: of those that the sample leaves out, and of those that
 # are in it, in a program without Python.
@@ -87,6 +88,10 @@ def ratios(counts) -> dict[str, float]:
     pairs = {
         f"pair {size}": instructions[f"frugal pair {size}"] / instructions[f"native pair {size}"] for size in SIZES
     }
+    pairs |= {
+        f"pool pair {size}": instructions[f"frugal pool pair {size}"] / instructions[f"native pool pair {size}"]
+        for size in SIZES
+    }
     few, many = (instructions[f"frugal churn {live}"] for live in LIVE)
     churn = {"churn": few / instructions[f"native churn {LIVE[0]}"], "growth": many / few}
     return {name: round(ratio, 3) for name, ratio in (pairs | churn).items()}
@@ -102,6 +107,11 @@ def baseline(ratios, request: pytest.FixtureRequest) -> dict[str, float]:
 @pytest.mark.parametrize("loop", [*(f"pair {size}" for size in SIZES), "churn"])
 def test_takes_half_of_natives_instructions_at_most(ratios, loop):
     assert ratios[loop] <= MOST_OF_NATIVE
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_in_a_private_pool_takes_less_than_natives(ratios, size):
+    assert ratios[f"pool pair {size}"] <= MOST_OF_NATIVE_IN_A_POOL
 
 
 @pytest.mark.parametrize("size", SIZES)
