@@ -1,5 +1,7 @@
 #include "allocator/block_returns.h"
 
+#include <utility>
+
 #include "absl/container/inlined_vector.h"
 
 namespace frugal {
@@ -15,7 +17,23 @@ void BlockReturns::Defer(Block* block, absl::Span<const Stream> others) {
   // All of them have ended, and their work is done.
   if (clocks.empty()) return Passed(block);
   // A stream that could not be marked is marked later.
-  ledger_.failures().Absorb(awaiting_.Add(block, clocks));
+  std::vector<CapturePoint> points = PointsInCapture(*block, clocks);
+  ledger_.failures().Absorb(awaiting_.Add(block, clocks, std::move(points)));
+}
+
+std::vector<CapturePoint> BlockReturns::PointsInCapture(const Block& block, absl::Span<StreamClock* const> others) {
+  std::vector<CapturePoint> points;
+  Arena& arena = block.extent->arena();
+  // What is captured gets memory of private pools alone, so no other is asked for anew within a capture.
+  if (arena.pool().is_default()) return points;
+  absl::InlinedVector<StreamClock*, 3> clocks(others.begin(), others.end());
+  clocks.push_back(&arena.clock());
+  for (StreamClock* clock : clocks) {
+    const absl::StatusOr<std::vector<CapturePoint>> told = clock->MarkInCapture();
+    if (!told.ok()) return {};
+    points.insert(points.end(), told->begin(), told->end());
+  }
+  return points;
 }
 
 Bytes BlockReturns::Awaiting() const {
@@ -37,6 +55,13 @@ absl::Status BlockReturns::PollBehindWaitsOf(Stream stream) {
       awaiting_.MakeOwnerWait(stream, ledger_.statistics().num_stream_waits, [this](Block* block) { Passed(block); });
   SendGuestsHome();
   return status;
+}
+
+void BlockReturns::PollWithinCapture(Stream stream) {
+  StreamClock* const clock = clocks_.Find(stream);
+  if (clock == nullptr) return;
+  awaiting_.PollWithinCapture(*clock, [this](Block* block) { Passed(block); });
+  SendGuestsHome();
 }
 
 absl::Status BlockReturns::WaitForAllWork(KeptPools::Which pools, const OnlyPool& only) {

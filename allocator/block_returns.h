@@ -47,6 +47,8 @@ class BlockReturns {
   bool awaits() const { return !awaiting_.empty(); }
   // And no thread is asking about all of them at this moment: one that finds a free block need not do so, too.
   bool needs_poll() const { return awaits() && polls_ == 0; }
+  // Whether PollWithinCapture has something to ask: one load.
+  bool awaits_in_capture() const { return awaiting_.has_captured(); }
   // What they are.
   Bytes Awaiting() const;
 
@@ -54,6 +56,8 @@ class BlockReturns {
   absl::Status Poll();
   // Those that `stream` owns are free, behind waits of it for the others.
   absl::Status PollBehindWaitsOf(Stream stream);
+  // Those that `stream` owns are free whose uses, within its capture, come before all that it is told from now on.
+  void PollWithinCapture(Stream stream);
   // Whether there are pools that only WaitForAllWork lets go of.
   bool awaits_host() const { return pools_.HasReleased(KeptPools::Which::kAll); }
   // The host waits, as far as it may while a stream is captured; `pools` that were released are let go of. A failure
@@ -69,6 +73,8 @@ class BlockReturns {
     StreamClock::Tick last_use;
   };
 
+  // What all streams of the block, its owner among them, have been told within a capture; empty: it is not known.
+  std::vector<CapturePoint> PointsInCapture(const Block& block, absl::Span<StreamClock* const> others);
   bool BecameFreeAmongGuests(Block* free, Address start, Address end);
   void Passed(Block* block) { PutBack(block->extent->arena(), block, BlockStep::kPass); }
 

@@ -89,6 +89,7 @@ absl::StatusOr<Allocation> DeviceAllocator::AllocateFromLocked(MemorySource sour
                                                                bool only_free) {
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   if (state_.returns.needs_poll()) state_.ledger.failures().Absorb(state_.returns.Poll());
+  if (state_.returns.awaits_in_capture()) state_.returns.PollWithinCapture(stream);
   const SizeClass size_class = source.kind == MemoryKind::kSegment ? CoarseClassOf(size) : ClassOf(size);
   Arena& arena = state_.arenas.Get(stream, size_class, source);
   Block* block = only_free ? TakeFree(arena, size) : arena.TakeByTraits(size);

@@ -1,21 +1,17 @@
 #include "allocator/blocks/awaiting_blocks.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "allocator/blocks/arena.h"
 
 namespace frugal {
-namespace {
 
-void Passed(Block* block, AwaitingBlocks::Ready ready) {
-  if (--block->awaited_streams == 0) ready(block);
-}
-
-}  // namespace
-
-absl::Status AwaitingBlocks::Add(Block* block, absl::Span<StreamClock* const> streams) {
+absl::Status AwaitingBlocks::Add(Block* block, absl::Span<StreamClock* const> streams,
+                                 std::vector<CapturePoint> points) {
   block->awaited_streams = 0;
+  if (!points.empty()) captured_.push_back({block, std::move(points)});
   for (StreamClock* clock : streams) {
     Queue& queue = by_stream_[clock->stream()];
     queue.clock = clock;
@@ -90,6 +86,46 @@ absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready r
   }
   EraseEmptyQueues();
   return failed;
+}
+
+void AwaitingBlocks::PollWithinCapture(StreamClock& owner, Ready ready) {
+  const auto is_owners = [&owner](const Captured& captured) { return OwnerStream(*captured.block) == owner.stream(); };
+  std::vector<CapturePoint> points;
+  for (const Captured& captured : captured_) {
+    if (is_owners(captured)) points.insert(points.end(), captured.points.begin(), captured.points.end());
+  }
+  if (points.empty()) return;
+  std::vector<CapturePoint> behind = owner.BehindInCapture(points);
+  std::sort(behind.begin(), behind.end());
+  const auto is_behind = [&behind](CapturePoint point) {
+    return std::binary_search(behind.begin(), behind.end(), point);
+  };
+  // Those that were asked about may have passed meanwhile. What is behind stays so, also for blocks that came since.
+  std::vector<Block*> passed;
+  for (const Captured& captured : captured_) {
+    const bool is_passed =
+        is_owners(captured) && std::all_of(captured.points.begin(), captured.points.end(), is_behind);
+    if (is_passed) passed.push_back(captured.block);
+  }
+  for (Block* block : passed) {
+    for (auto& [stream, queue] : by_stream_) {
+      std::erase_if(queue.uses, [block](const Use& use) { return use.block == block; });
+    }
+    block->awaited_streams = 0;
+    ForgetPoints(block);
+    ready(block);
+  }
+  EraseEmptyQueues();
+}
+
+void AwaitingBlocks::Passed(Block* block, Ready ready) {
+  if (--block->awaited_streams > 0) return;
+  ForgetPoints(block);
+  ready(block);
+}
+
+void AwaitingBlocks::ForgetPoints(const Block* block) {
+  std::erase_if(captured_, [block](const Captured& captured) { return captured.block == block; });
 }
 
 std::vector<Stream> AwaitingBlocks::Streams() const {

@@ -28,10 +28,13 @@ class AwaitingBlocks {
   using Ready = absl::FunctionRef<void(Block*)>;
 
   bool empty() const { return by_stream_.empty(); }
+  // Whether PollWithinCapture has something to ask.
+  bool has_captured() const { return !captured_.empty(); }
 
   // Waits from now on for what `streams`, at least one, were told so far. A stream that is being captured cannot be
-  // marked: it counts as not passed until it can. The block may be ready by the time this returns.
-  absl::Status Add(Block* block, absl::Span<StreamClock* const> streams);
+  // marked: it counts as not passed until it can. The block may be ready by the time this returns. `points`, if any,
+  // are what these streams and the block's owner had been told within one capture.
+  absl::Status Add(Block* block, absl::Span<StreamClock* const> streams, std::vector<CapturePoint> points = {});
 
   // Asks the device, once for each stream plus once for each block that turns out to be passed. A stream that has
   // failed twice in a row is asked no more before a call for it succeeds, or the host waits.
@@ -43,6 +46,9 @@ class AwaitingBlocks {
   // `owner` waits, without the host, for all other streams that still use blocks of its own arenas. `waits`
   // is raised by the number of waits that were put into it. An owner that is being captured waits for none.
   absl::Status MakeOwnerWait(Stream owner, int64_t& waits, Ready ready);
+  // Asks the device, once. Ready are blocks of arenas of `owner` that were given back within its capture, where what it
+  // is told from now on comes after all their uses.
+  void PollWithinCapture(StreamClock& owner, Ready ready);
 
  private:
   using Tick = StreamClock::Tick;
@@ -56,6 +62,10 @@ class AwaitingBlocks {
     std::deque<Use> uses = {};  // in the order of the stream's work
     int failures = 0;           // of the stream's calls, since the latest that succeeded
   };
+  struct Captured {
+    Block* block;
+    std::vector<CapturePoint> points;
+  };
   static constexpr int kMostFailures = 2;
 
   // Those that blocks wait for now.
@@ -64,11 +74,16 @@ class AwaitingBlocks {
   Queue* Find(Stream stream);
   // Removes the uses at the front of the stream's queue that `has_passed` says yes to.
   absl::Status Drain(Stream stream, Question has_passed, Ready ready);
-  static void TakePassed(Queue& queue, Ready ready);
+  void TakePassed(Queue& queue, Ready ready);
+  void Passed(Block* block, Ready ready);
+  // The points of the block are not needed any more.
+  void ForgetPoints(const Block* block);
   void EraseEmptyQueues();
 
   // In order, so that the same work has the same outcome in each run: a hash map's order differs between processes.
   absl::btree_map<Stream, Queue> by_stream_;
+  // Of the blocks that wait, those with points, in the order in which they came.
+  std::vector<Captured> captured_;
 };
 
 }  // namespace frugal

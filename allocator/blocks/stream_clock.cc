@@ -63,6 +63,16 @@ absl::Status StreamClock::MakeWait(Stream waiter, Tick tick) {
   return Noted(Asked(EndOf(tick), [waiter](Fence& fence) { return fence.MakeWait(waiter); }));
 }
 
+absl::StatusOr<std::vector<CapturePoint>> StreamClock::MarkInCapture() {
+  const Stream stream = stream_;
+  return lock_.DuringDriverCall([&] { return device_.MarkInCapture(stream); });
+}
+
+std::vector<CapturePoint> StreamClock::BehindInCapture(const std::vector<CapturePoint>& points) {
+  const Stream stream = stream_;
+  return lock_.DuringDriverCall([&] { return device_.BehindInCapture(stream, points); });
+}
+
 StreamClock::TickEnd StreamClock::EndOf(Tick tick) const {
   const auto end = std::lower_bound(ends_.begin(), ends_.end(), tick,
                                     [](const TickEnd& known, Tick wanted) { return known.tick < wanted; });

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -71,6 +72,9 @@ class StreamClock {
   absl::Status Synchronize(Tick tick);
   // `waiter` waits, the host does not. REQUIRES: `tick` has an end.
   absl::Status MakeWait(Stream waiter, Tick tick);
+  // As the device's functions of these names.
+  absl::StatusOr<std::vector<CapturePoint>> MarkInCapture();
+  std::vector<CapturePoint> BehindInCapture(const std::vector<CapturePoint>& points);
 
  private:
   struct TickEnd {

@@ -20,6 +20,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -66,6 +67,14 @@ struct PhysicalHandle {
 struct Event {
   uint64_t id = 0;
   friend constexpr bool operator==(Event, Event) = default;
+};
+
+// A point in what is captured of a stream: a node of the graph, or the capture's beginning (node 0). No two captures of
+// a process have one number.
+struct CapturePoint {
+  uint64_t capture = 0;
+  uint64_t node = 0;
+  friend constexpr auto operator<=>(CapturePoint, CapturePoint) = default;
 };
 
 struct MemoryInfo {
@@ -121,6 +130,19 @@ class Device {
   virtual absl::Status SynchronizeAll() = 0;
   // The event is not needed any more; the device may hand it out again.
   virtual void Recycle(Event event) = 0;
+
+  // --- Order within a capture. A device need not know it.
+
+  // The points, at least one, that together are what `stream` has been told so far within its capture. kUnavailable: it
+  // is not being captured, or nobody wants to know.
+  virtual absl::StatusOr<std::vector<CapturePoint>> MarkInCapture(Stream /*stream*/) {
+    return absl::UnavailableError("the device does not tell the order within a capture");
+  }
+  // Those of `points` that all comes after which `waiter` is told from now on, in each launch of the graph. None of
+  // another capture than the waiter's.
+  virtual std::vector<CapturePoint> BehindInCapture(Stream /*waiter*/, const std::vector<CapturePoint>& /*points*/) {
+    return {};
+  }
 };
 
 }  // namespace frugal

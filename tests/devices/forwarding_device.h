@@ -3,6 +3,8 @@
 #ifndef FRUGAL_TESTS_DEVICES_FORWARDING_DEVICE_H_
 #define FRUGAL_TESTS_DEVICES_FORWARDING_DEVICE_H_
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "allocator/port/device.h"
@@ -82,6 +84,12 @@ class ForwardingDevice : public Device {
     return After(Call::kSynchronizeAll, [&] { return device_.SynchronizeAll(); });
   }
   void Recycle(Event event) override { device_.Recycle(event); }
+  absl::StatusOr<std::vector<CapturePoint>> MarkInCapture(Stream stream) override {
+    return device_.MarkInCapture(stream);
+  }
+  std::vector<CapturePoint> BehindInCapture(Stream waiter, const std::vector<CapturePoint>& points) override {
+    return device_.BehindInCapture(waiter, points);
+  }
 
  private:
   // Asked before each call. Where it is not OK, it is the call's answer, and the call is not made.
