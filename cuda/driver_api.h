@@ -58,11 +58,13 @@ namespace frugal {
   X(MemSetAccess, cuMemSetAccess)                               \
   X(MemUnmap, cuMemUnmap)
 
-// What may be lacking: what is only told of, and what came with CUDA 12.0.
-#define FRUGAL_DRIVER_OPTIONAL(X)      \
-  X(DeviceGetName, cuDeviceGetName)    \
-  X(DeviceGetUuid, cuDeviceGetUuid_v2) \
-  X(StreamGetId, cuStreamGetId)
+// What may be lacking: what is only told of, what came with CUDA 12.0, and with 12.3.
+#define FRUGAL_DRIVER_OPTIONAL(X)                    \
+  X(DeviceGetName, cuDeviceGetName)                  \
+  X(DeviceGetUuid, cuDeviceGetUuid_v2)               \
+  X(StreamGetId, cuStreamGetId)                      \
+  X(StreamGetCaptureInfo, cuStreamGetCaptureInfo_v3) \
+  X(GraphNodeGetDependencies, cuGraphNodeGetDependencies_v2)
 
 struct DriverApi {
 #define FRUGAL_DECLARE(name, symbol) decltype(&::symbol) name = nullptr;

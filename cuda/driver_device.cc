@@ -337,6 +337,20 @@ void DriverDevice::Recycle(Event event) {
   api_.EventDestroy(ToDriver(event));
 }
 
+absl::StatusOr<std::vector<CapturePoint>> DriverDevice::MarkInCapture(Stream stream) {
+  if (!capture_order_.is_wanted()) return absl::UnavailableError("nobody wants to know");
+  DriverScope scope(api_, ContextOf(stream));
+  if (!scope.status().ok()) return scope.status();
+  if (absl::Status status = lives_.Check(stream); !status.ok()) return status;
+  return capture_order_.Mark(ToDriver(stream));
+}
+
+std::vector<CapturePoint> DriverDevice::BehindInCapture(Stream waiter, const std::vector<CapturePoint>& points) {
+  DriverScope scope(api_, ContextOf(waiter));
+  if (!scope.status().ok() || !lives_.Check(waiter).ok()) return {};
+  return capture_order_.Behind(ToDriver(waiter), points);
+}
+
 #undef FRUGAL_DRIVER_CALL
 #undef FRUGAL_TIMED
 

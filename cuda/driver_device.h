@@ -20,6 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "allocator/port/device.h"
 #include "cuda/address_ranges.h"
+#include "cuda/capture_order.h"
 #include "cuda/driver_api.h"
 #include "cuda/driver_times.h"
 #include "cuda/host_copies.h"
@@ -66,6 +67,9 @@ class DriverDevice final : public Device {
   // See StreamLives.
   Stream WithLife(Stream stream) { return lives_.Name(stream); }
 
+  // Whether memory that is given back within a capture may be used again there: see CaptureOrder.
+  void SetReuseInCapture(bool reuse) { capture_order_.SetWanted(reuse); }
+
   // What the driver promises and does not keep, and what is lost by it: one line for people; "" if nothing.
   const std::string& broken_promise() const { return broken_promise_; }
   // The device's name, and "GPU-" with its UUID, by which all processes know it; "" where the driver does not say.
@@ -107,6 +111,10 @@ class DriverDevice final : public Device {
   absl::Status SynchronizeAll() override;
   void Recycle(Event event) override;
 
+  // Answers only while SetReuseInCapture holds.
+  absl::StatusOr<std::vector<CapturePoint>> MarkInCapture(Stream stream) override;
+  std::vector<CapturePoint> BehindInCapture(Stream waiter, const std::vector<CapturePoint>& points) override;
+
  private:
   DriverDevice(const DriverApi& api, int ordinal, CUdevice device, CUcontext context);
 
@@ -141,6 +149,7 @@ class DriverDevice final : public Device {
   const CUdevice device_;
   const CUcontext context_;
   StreamLives lives_{api_, context_};
+  CaptureOrder capture_order_{api_};
   bool virtual_memory_ = false;
   std::unique_ptr<UnifiedMemory> unified_;
   // That may be made before the host is looked at again.
