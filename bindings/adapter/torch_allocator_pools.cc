@@ -130,6 +130,7 @@ void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t po
   if (!routing_.AllGoesToNative()) {
     gpus_.Get(device).allocator().SetPoolTraits(ToPoolId(pool), pools_.TraitsOf(key));
     if (may_capture || pools_.KindOf(key) == MemoryKind::kSegment) UseSegments(device, pool, may_capture);
+    if (may_capture) gpus_.Get(device).device().SetReuseInCapture(ReusesInCapture());
   }
   routing_.Open(device, pool, pools_.KindOf(key), std::move(filter), may_capture);
   std::move(end).Cancel();

@@ -49,6 +49,9 @@ inline size_t RoundUpDivisions(size_t size) {
 #endif
 }
 
+// PyTorch's setting graph_capture_record_stream_reuse.
+inline bool ReusesInCapture() { return caching::CUDAAllocatorConfig::graph_capture_record_stream_reuse(); }
+
 // The pool of all that is in no private pool.
 inline constexpr MempoolId_t kDefaultPool = {0, 0};
 

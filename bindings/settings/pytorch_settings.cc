@@ -25,11 +25,10 @@ struct Unfollowed {
 };
 
 // Of torch 2.9 to 2.15.
-constexpr std::array<Unfollowed, 9> kUnfollowed = {{
+constexpr std::array<Unfollowed, 8> kUnfollowed = {{
     {"expandable_segments_reserve", "", "address ranges have the size that they need"},
     {"expandable_segments_reserve_by_class", "", "address ranges have the size that they need"},
     {"garbage_collection_threshold", "", "free memory is used again wherever it lies; idle_release gives it back"},
-    {"graph_capture_record_stream_reuse", "False", "what other streams used is free when the capture ends"},
     {"large_segment_size_mb", "", "memory is taken in handles, larger ones where much of the GPU is left"},
     {"max_non_split_rounding_mb", "", "blocks of every size may be split"},
     {"max_split_size_mb", "", "blocks of every size may be split, and their parts joined again"},
