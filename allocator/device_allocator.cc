@@ -118,9 +118,8 @@ absl::StatusOr<Allocation> DeviceAllocator::AllocateAt(PoolId pool, std::optiona
   });
 }
 
-absl::StatusOr<Allocation> DeviceAllocator::AllocateAtLocked(PoolId pool, std::optional<Stream> stream,
-                                                             Address address, Bytes requested, void* annotation,
-                                                             Sample sample) {
+absl::StatusOr<Allocation> DeviceAllocator::AllocateAtLocked(PoolId pool, std::optional<Stream> stream, Address address,
+                                                             Bytes requested, void* annotation, Sample sample) {
   const Bytes size = RoundUp(requested, kGrain);
   const Extent* const extent = state_.arenas.ExtentWith(address);
   const bool is_meant = extent != nullptr && extent->arena().pool() == pool &&

@@ -135,7 +135,8 @@ class DeviceAllocator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   void NoteUnreadPools() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::StatusOr<Bytes> ReturnReleasedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
-  absl::Status KeepPoolLocked(PoolId pool, bool captured) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
+  absl::Status KeepPoolLocked(PoolId pool, bool captured)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
   absl::Status ReleasePoolLocked(PoolId pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::StatusOr<Bytes> FreeLocked(Address address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   // Calls `once`, and if the driver failed a second time for what is left. Returns what went in both.

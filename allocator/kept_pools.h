@@ -15,9 +15,10 @@
 
 namespace frugal {
 
-// A replay reads memory whose owner may be long gone, on a stream that nobody names. So the segments of such a pool, and
-// of its movable memory what is in use when the first capture may begin, or sleeps then and wakes later, serve nobody
-// else, also when they are free, until the pool is released and the host has waited for all work. Not thread-safe.
+// A replay reads memory whose owner may be long gone, on a stream that nobody names. So the segments of such a pool,
+// and of its movable memory what is in use when the first capture may begin, or sleeps then and wakes later, serve
+// nobody else, also when they are free, until the pool is released and the host has waited for all work. Not
+// thread-safe.
 //
 // A graph may read another's pool: cuBLAS keeps the workspace that it took for a stream during the first capture. So
 // what others only would like to have stays while a graph lives that was captured later.

@@ -63,9 +63,9 @@ absl::Status SegmentBacking::AddSegment(Arena& arena, Bytes segment, WaitPolicy 
   const Bytes left = wait_policy >= WaitPolicy::kIntoReserve ? Bytes(0) : memory_limit_.reserve();
   absl::StatusOr<Reservation> promised = memory_limit_.Reserve(*device, segment, left);
   if (!promised.ok()) return promised.status();
-  const absl::StatusOr<Address> start =
-      source != nullptr ? lock_.DuringForeignCall([&] { return source->Malloc(segment); })
-                        : lock_.DuringDriverCall([&] { return device_.Malloc(segment); });
+  const absl::StatusOr<Address> start = source != nullptr
+                                            ? lock_.DuringForeignCall([&] { return source->Malloc(segment); })
+                                            : lock_.DuringDriverCall([&] { return device_.Malloc(segment); });
   if (!start.ok()) return start.status();
   promised->Redeem(segment);
   held_ += segment;
@@ -145,9 +145,8 @@ absl::Status SegmentBacking::ReturnSegment(Block* claimed) {
   // Before the driver's call, since from then on it may give the addresses to others.
   directory_.Erase(segment.start());
   const std::shared_ptr<SegmentSource> source = arena.traits().source;
-  absl::Status status = source != nullptr
-                            ? lock_.DuringForeignCall([&] { return source->Free(segment.start()); })
-                            : lock_.DuringDriverCall([&] { return device_.Free(segment.start()); });
+  absl::Status status = source != nullptr ? lock_.DuringForeignCall([&] { return source->Free(segment.start()); })
+                                          : lock_.DuringDriverCall([&] { return device_.Free(segment.start()); });
   if (!status.ok()) directory_.Insert(segment.start(), segment.size(), owner_);
   arena.Unclaim(claimed);
   if (!status.ok()) return status;

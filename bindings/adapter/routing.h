@@ -33,7 +33,7 @@ class Routing {
     // If not is_native:
     MempoolId_t pool = kDefaultPool;
     MemoryKind kind = MemoryKind::kMovable;
-    uint8_t tag = 0;  // see Tags
+    uint8_t tag = 0;               // see Tags
     bool may_be_captured = false;  // a graph is perhaps being captured on the device
 
     bool is_ordinary() const { return !is_native && pool == kDefaultPool && kind == MemoryKind::kMovable && tag == 0; }

@@ -115,13 +115,13 @@ void* TorchAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
   return AllocateBlock(device, size, stream, IsOfProgram(stream, device));
 }
 
-C10_NOINLINE void* TorchAllocator::AllocateFrom(MemorySource source, GpuMemory& gpu, size_t size, Stream stream, Sample sample) {
+C10_NOINLINE void* TorchAllocator::AllocateFrom(MemorySource source, GpuMemory& gpu, size_t size, Stream stream,
+                                                Sample sample) {
   std::optional<History::Operation> operation;
   if (history_.listening()) operation.emplace(history_, native(), RecordContext::STATE);
   const Bytes requested(static_cast<int64_t>(size));
   // The block's, until DropAnnotation, also if a tracker throws.
-  auto* const note =
-      operation.has_value() && operation->context() ? new BlockNote{operation->context()} : nullptr;
+  auto* const note = operation.has_value() && operation->context() ? new BlockNote{operation->context()} : nullptr;
   const Bytes least = RoundUpAsTold(size);
   const absl::StatusOr<Allocation> allocation =
       source == MemorySource() ? gpu.allocator().Allocate(requested, stream, note, least, sample)

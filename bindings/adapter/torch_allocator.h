@@ -148,8 +148,8 @@ class TorchAllocator final : public NativeForwarder {
   void* AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t handle, bool is_external);
   c10::DataPtr AllocateNative(size_t size);
   // Of requests that are not ordinary.
-  c10::DataPtr AllocateRouted(const Routing::Destination& to, c10::DeviceIndex device, size_t size,
-                              cudaStream_t handle, bool is_external);
+  c10::DataPtr AllocateRouted(const Routing::Destination& to, c10::DeviceIndex device, size_t size, cudaStream_t handle,
+                              bool is_external);
   void* AllocateRawRouted(const Routing::Destination& to, c10::DeviceIndex device, size_t size, cudaStream_t stream);
   void* AllocateTagged(const Routing::Destination& to, c10::DeviceIndex device, size_t size, cudaStream_t handle,
                        bool is_external);

@@ -64,8 +64,8 @@ void TorchAllocator::UseSegments(c10::DeviceIndex device, MempoolId_t pool, bool
   pools_.UseSegments({device, pool}, captured);
   routing_.UseSegments(device, pool);
   const absl::Status status = gpus_.Get(device).allocator().KeepPool(ToPoolId(pool), captured);
-  TORCH_CHECK(status.ok() || absl::IsDataLoss(status), "frugal_alloc could not keep a pool's memory in place: ",
-              status.message());
+  TORCH_CHECK(status.ok() || absl::IsDataLoss(status),
+              "frugal_alloc could not keep a pool's memory in place: ", status.message());
 }
 
 void TorchAllocator::NeverSplit(c10::DeviceIndex device, MempoolId_t pool) {
@@ -77,8 +77,8 @@ void TorchAllocator::NeverSplit(c10::DeviceIndex device, MempoolId_t pool) {
 
 // --- Requests that are not ordinary
 
-C10_ALWAYS_INLINE void* TorchAllocator::AllocateTagged(const Routing::Destination& to, c10::DeviceIndex device, size_t size,
-                                     cudaStream_t handle, bool is_external) {
+C10_ALWAYS_INLINE void* TorchAllocator::AllocateTagged(const Routing::Destination& to, c10::DeviceIndex device,
+                                                       size_t size, cudaStream_t handle, bool is_external) {
   GpuMemory& gpu = gpus_.Get(device);
   void* const block = AllocateFrom({ToPoolId(to.pool), to.kind}, gpu, size, StreamOf(gpu, handle, is_external),
                                    SiteSampler::Next(size));

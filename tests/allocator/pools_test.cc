@@ -251,8 +251,10 @@ TEST_F(Pools, ABlockIsMadeAtAnAddressOnlyWhereThePoolHasFreeMemory) {
   const Address second = AllocateSegmentIn(kPool, MiB(3));
   Free(second);
   EXPECT_TRUE(absl::IsNotFound(allocator_->AllocateAt(kPool, std::nullopt, first, MiB(2)).status())) << "in use";
-  EXPECT_TRUE(absl::IsNotFound(allocator_->AllocateAt(kOther, std::nullopt, second, MiB(3)).status())) << "another pool's";
-  EXPECT_TRUE(absl::IsNotFound(allocator_->AllocateAt(kPool, std::nullopt, second, MiB(30)).status())) << "it is not so long";
+  EXPECT_TRUE(absl::IsNotFound(allocator_->AllocateAt(kOther, std::nullopt, second, MiB(3)).status()))
+      << "another pool's";
+  EXPECT_TRUE(absl::IsNotFound(allocator_->AllocateAt(kPool, std::nullopt, second, MiB(30)).status()))
+      << "it is not so long";
   EXPECT_TRUE(absl::IsNotFound(allocator_->AllocateAt(kPool, kSide, second, MiB(3)).status())) << "another stream's";
   const absl::StatusOr<Allocation> again = allocator_->AllocateAt(kPool, kMain, second + MiB(2), MiB(3) - Bytes(1));
   ASSERT_TRUE(again.ok()) << again.status();

@@ -67,7 +67,8 @@ TEST(Routing, APoolThatIsCapturedIntoGetsSegmentsFromThenOn) {
   routing.Open(0, kPool, MemoryKind::kMovable, OfAnyStream, /*may_capture=*/false);
   EXPECT_EQ(routing.DestinationOf(0, nullptr).kind, MemoryKind::kMovable);
   EXPECT_FALSE(routing.DestinationOf(0, nullptr).may_be_captured);
-  routing.Open(0, {0, 2}, MemoryKind::kSegment, [](cudaStream_t) { return false; }, /*may_capture=*/true);
+  routing.Open(
+      0, {0, 2}, MemoryKind::kSegment, [](cudaStream_t) { return false; }, /*may_capture=*/true);
   EXPECT_TRUE(routing.DestinationOf(0, nullptr).may_be_captured);
   routing.UseSegments(0, kPool);
   EXPECT_EQ(routing.DestinationOf(0, nullptr).kind, MemoryKind::kSegment);

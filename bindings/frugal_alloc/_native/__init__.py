@@ -116,7 +116,7 @@ class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions, JournalFunc
         return self._library.frugal_unfollowed_settings(None if settings is None else settings.encode()).decode()
 
     def follow_settings(self, settings: str) -> bool:
-        """What PyTorch has been told of expandable segments holds for our memory from now on. Returns whether they are off."""
+        """What PyTorch was told of expandable segments holds for our memory, too. Returns whether they are off."""
         return bool(self._library.frugal_follow_settings(settings.encode()))
 
     def shown_settings(self, settings: str) -> str:
