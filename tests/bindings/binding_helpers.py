@@ -53,11 +53,19 @@ def is_mapped(memory: torch.Tensor | int) -> bool:
     return segment_of(memory)["is_expandable"]
 
 
-def native_pool() -> torch.cuda.MemPool:
-    """One of PyTorch's own, as if a graph had been captured into it."""
-    pool = torch.cuda.MemPool()
-    torch._C._cuda_getCheckpointState(torch.cuda.current_device(), pool.id)
-    return pool
+@contextlib.contextmanager
+def natively() -> Iterator[None]:
+    """Within it, new memory is PyTorch's own allocator's."""
+    frugal_alloc.disable()
+    try:
+        yield
+    finally:
+        frugal_alloc.enable()
+
+
+def pooled(pool: torch.cuda.MemPool, size: int) -> torch.Tensor:
+    with torch.cuda.use_mem_pool(pool):
+        return empty(size)
 
 
 def collect() -> None:
@@ -68,6 +76,38 @@ def collect() -> None:
 def cuda_runtime() -> ctypes.CDLL:
     """The runtime that PyTorch has loaded."""
     return ctypes.CDLL(f"libcudart.so.{torch.version.cuda.split('.')[0]}")
+
+
+def captured(source: torch.Tensor, **how: object) -> tuple[torch.cuda.CUDAGraph, torch.Tensor]:
+    """A graph that copies the source, and where to."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, **how):
+        result = source.clone()
+    return graph, result
+
+
+class UsersAllocator:
+    """Calls cudaMalloc and cudaFree; has the sizes of what pools of its `allocator` hold in `live`, by address."""
+
+    def __init__(self):
+        runtime, self.live, self.is_out = cuda_runtime(), {}, False
+
+        @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
+        def allocate(size, device, stream):
+            pointer = ctypes.c_void_p()
+            if self.is_out or runtime.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)) != 0:
+                return None
+            self.live[pointer.value] = size
+            return pointer.value
+
+        @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
+        def free(pointer, size, device, stream):
+            assert self.live.pop(pointer) == size
+            assert runtime.cudaFree(ctypes.c_void_p(pointer)) == 0
+
+        self._functions = allocate, free
+        pointers = (ctypes.cast(function, ctypes.c_void_p).value for function in self._functions)
+        self.allocator = torch._C._cuda_customAllocator(*pointers)
 
 
 def skip_where_others_use_the_gpu() -> None:
@@ -87,11 +127,8 @@ def room(size: int) -> Iterator[None]:
     free, _ = torch.cuda.mem_get_info()
     if free < size:
         pytest.skip(f"this GPU has no {size >> 20} MiB free")
-    frugal_alloc.disable()
-    try:
+    with natively():
         rest = empty((free - size) // (2 * MIB) * 2 * MIB)
-    finally:
-        frugal_alloc.enable()
     try:
         yield
     finally:

@@ -35,7 +35,14 @@ MOMENTS = ("before CUDA", "mid-run")
 ON_REAL_GPU = os.environ.get("FRUGAL_TEST_GPU") in ("real", "shared")
 
 # What a file needs that is not the usual one GPU with virtual memory.
-GPUS = {"test_distributed.py": 2, "test_foreign_streams.py": 2, "test_peers.py": 2, "test_sleep.py": 2}
+GPUS = {
+    "test_distributed.py": 2,
+    "test_foreign_streams.py": 2,
+    "test_mem_pools.py": 2,
+    "test_peers.py": 2,
+    "test_random_pools.py": 2,
+    "test_sleep.py": 2,
+}
 # What sees PyTorch's operators for these two is a frame of Python, and some tests look at frames.
 FRAMES_ALONE = {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"}
 WITH_VALUES = {"FRUGAL_SIM_VALUES": "cpu", "FRUGAL_SIM_WORKSPACES": "modelled"}
@@ -47,6 +54,7 @@ ENVIRONMENT = {
     "test_sleep_tags.py": WITH_VALUES,
     "test_sleep_training.py": WITH_VALUES,
     "test_memory_saver.py": WITH_VALUES,
+    "test_random_pools.py": WITH_VALUES,
     "test_vllm.py": WITH_VALUES,
     "test_advice.py": FRAMES_ALONE,
     "test_explanations.py": FRAMES_ALONE,
@@ -159,6 +167,18 @@ else:
         if MOMENT != "mid-run":
             pytest.skip("nothing is swapped when enabled before CUDA")
         return _BEFORE, _AFTER
+
+    @pytest.fixture
+    def nothing_is_cached():
+        """Nothing is afterwards."""
+        yield
+        import gc
+
+        import torch
+
+        gc.collect()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
 
     @pytest.fixture(autouse=True)
     def switched_on(enabled):

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 import torch
-from binding_helpers import MIB, collect, empty, is_ours, limit, native_pool, segment_of
+from binding_helpers import MIB, collect, empty, is_ours, limit, natively, segment_of
 from frugal_alloc import memory_stats
 from torch.cuda import _memory_viz
 
@@ -53,8 +53,7 @@ def test_segments_add_up_to_reserved_memory():
 
 
 def test_segments_are_in_the_order_of_addresses():
-    pool = native_pool()
-    with torch.cuda.use_mem_pool(pool):
+    with natively():
         native = empty(3 * MIB)
     ours = empty(3 * MIB)
     # Our ranges are not made in the order of their streams.
@@ -80,7 +79,7 @@ def test_mapping_is_traced(recording):
 
 
 def test_traced_snapshot_counts_natives_memory_and_ours_once(recording):
-    with torch.cuda.use_mem_pool(native_pool()):
+    with natively():
         native = empty(3 * MIB)
     ours = empty(5 * MIB)
     torch.cuda.memory._snapshot()
@@ -90,10 +89,9 @@ def test_traced_snapshot_counts_natives_memory_and_ours_once(recording):
 
 
 def test_trace_is_in_the_order_of_time(recording):
-    pool = native_pool()
     for _ in range(10):
         ours = empty(MIB)
-        with torch.cuda.use_mem_pool(pool):
+        with natively():
             native = empty(MIB)
         del ours, native
     times = [entry["time_us"] for entry in torch.cuda.memory._snapshot()["device_traces"][0]]
@@ -101,15 +99,16 @@ def test_trace_is_in_the_order_of_time(recording):
 
 
 def test_trace_of_ours_and_natives_memory_together_is_no_longer(recording):
-    pool = native_pool()
+    torch.cuda.memory._record_memory_history(None)
+    with natively():
+        natives = [empty(512) for _ in range(20)]
     torch.cuda.memory._record_memory_history(max_entries=10)
-    for _ in range(20):
-        with torch.cuda.use_mem_pool(pool):
-            native = empty(512)
+    while natives:
+        freed = natives.pop().data_ptr()
         ours = empty(1024)
     trace = torch.cuda.memory._snapshot()["device_traces"][0]
     assert len(trace) <= 10
-    assert {native.data_ptr(), ours.data_ptr()} <= {entry["addr"] for entry in trace}
+    assert {freed, ours.data_ptr()} <= {entry["addr"] for entry in trace}
 
 
 def test_trace_takes_no_more_of_the_hosts_memory_than_its_newest_entries(recording):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, limit, native_pool, room, simulated_gpu
+from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, limit, natively, room, simulated_gpu
 
 TOO_MUCH = 1 << 44
 
@@ -54,9 +54,8 @@ def test_message_says_what_is_held(out_of_memory):
 
 def test_error_says_what_native_and_what_others_hold(out_of_memory):
     collect()
-    pool = native_pool()
-    with torch.cuda.use_mem_pool(pool):
-        pooled = empty(300 * MIB)
+    with natively():
+        native = empty(300 * MIB)
     ours = empty(200 * MIB)
     text = " ".join(str(out_of_memory()).split())
     free, total = torch.cuda.mem_get_info()
@@ -70,7 +69,7 @@ def test_error_says_what_native_and_what_others_hold(out_of_memory):
         said = re.search(rf"{holder} ([\d.]+) (\w+)", text)
         assert said, text
         assert float(said[1]) * units[said[2]] == pytest.approx(size, rel=0.01), text
-    del pooled, ours
+    del native, ours
 
 
 @simulated_gpu
@@ -105,13 +104,22 @@ def test_garbage_is_collected_before_giving_up():
 
 def test_natives_cache_is_given_back_before_giving_up():
     with room(5 * GIB):
-        frugal_alloc.disable()
-        cached = empty(2 * GIB)
-        frugal_alloc.enable()
+        with natively():
+            cached = empty(2 * GIB)
         del cached
         free, _ = torch.cuda.mem_get_info()
         assert free < 4 * GIB
         assert is_ours(empty(free + GIB))
+
+
+def test_what_native_gave_back_is_within_a_limit_at_once():
+    with limit(4 * GIB):
+        with natively():
+            empty(3 * GIB)
+        torch.cuda.empty_cache()
+        retries = frugal_alloc.memory_stats()["retries"]
+        assert is_ours(empty(2 * GIB))
+        assert frugal_alloc.memory_stats()["retries"] == retries
 
 
 def test_our_idle_memory_is_given_back_when_native_needs_it():
@@ -121,11 +129,10 @@ def test_our_idle_memory_is_given_back_when_native_needs_it():
     with room(6 * GIB):
         ours = empty(4 * GIB)
         del ours
-        pool = native_pool()
-        with torch.cuda.use_mem_pool(pool):
-            pooled = empty(3 * GIB)
-        assert not is_ours(pooled)
-        del pooled, pool
+        with natively():
+            native = empty(3 * GIB)
+        assert not is_ours(native)
+        del native
     assert not seen
     assert torch.cuda.memory_stats()["num_ooms"] == ooms
 
@@ -168,7 +175,7 @@ def test_a_fraction_that_could_not_be_set_holds_for_nobody():
     with Simulation().faults("memory_info@1+=invalid_value"), pytest.raises(RuntimeError, match="could not limit"):
         torch.cuda.set_per_process_memory_fraction(0.1)
     assert torch.cuda.get_per_process_memory_fraction() == 1.0
-    with torch.cuda.use_mem_pool(native_pool()):
+    with natively():
         assert not is_ours(empty(3 * GIB))
     # Works the limit out anew, from all that are set.
     with memory_limit("8GiB"):

@@ -15,7 +15,8 @@ from binding_helpers import (
     empty,
     is_mapped,
     is_ours,
-    native_pool,
+    natively,
+    pooled,
     room,
     run_well,
     segment_of,
@@ -80,15 +81,13 @@ def test_moved_bytes_are_counted_once():
 @pytest.mark.parametrize("source", ["disabled", "pool", "cuda_malloc"])
 def test_memory_that_others_can_open_stays_where_it_is(source):
     if source == "disabled":
-        frugal_alloc.disable()
-        tensor = empty(6 * MIB)
-        frugal_alloc.enable()
+        with natively():
+            tensor = empty(6 * MIB)
     elif source == "cuda_malloc":
         with frugal_alloc.cuda_malloc():
             tensor = empty(6 * MIB)
     else:
-        with torch.cuda.use_mem_pool(native_pool()):
-            tensor = empty(6 * MIB)
+        tensor = pooled(torch.cuda.MemPool(no_split=True), 6 * MIB)
     address = tensor.data_ptr()
     with shared(tensor):
         assert tensor.data_ptr() == address

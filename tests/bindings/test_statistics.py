@@ -5,7 +5,7 @@ import re
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import MIB, collect, empty, limit, native_pool
+from binding_helpers import MIB, collect, empty, limit, natively
 from frugal_alloc import FrugalAllocError, memory_stats
 
 
@@ -54,7 +54,7 @@ def test_own_figures_are_what_we_did():
 
 def test_own_peak_is_reset_whatever_came_before():
     empty(64 * MIB)
-    with torch.cuda.use_mem_pool(native_pool()):
+    with natively():
         empty(MIB)
     torch.cuda.reset_peak_memory_stats()
     assert memory_stats()["peak_allocated_bytes"] == memory_stats()["allocated_bytes"]
@@ -136,12 +136,12 @@ def test_emptying_the_cache_counts_as_one_wait_for_all_streams():
     assert waits() == 0
 
 
-def test_peak_of_ours_before_a_pool_is_not_added_to_the_pools():
+def test_peak_of_ours_before_is_not_added_to_natives():
     collect()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     empty(50 * MIB)
-    with torch.cuda.use_mem_pool(native_pool()):
+    with natively():
         tensor = empty(30 * MIB)
         assert torch.cuda.max_memory_allocated() - before == 50 * MIB
     del tensor
