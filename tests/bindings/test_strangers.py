@@ -12,7 +12,7 @@ import sys
 
 import pytest
 import torch
-from binding_helpers import MIB, collect, empty, run_python, simulated_gpu
+from binding_helpers import MIB, collect, empty, run_python, run_well, simulated_gpu
 
 SEED, DAMAGED = 7, 400
 
@@ -105,6 +105,20 @@ frugal_alloc.enable()
 storage = torch.zeros(1 << 20, dtype=torch.uint8, device="cuda").untyped_storage()
 report(handle=storage._share_cuda_()[1].hex())
 """
+
+
+def test_what_pytorch_crashes_of_before_cuda_has_started_is_answered(sent):
+    result = run_well(
+        f"""
+import torch, frugal_alloc
+frugal_alloc.enable()
+report(recorded=torch._C._cuda_isHistoryEnabled(), started=torch.cuda.is_initialized())
+storage = torch.UntypedStorage._new_shared_cuda(*{sent[0]!r})
+report(opened=storage.nbytes(), started_then=torch.cuda.is_initialized())
+"""
+    )
+    assert (result["recorded"], result["started"]) == (False, False)
+    assert (result["opened"], result["started_then"]) == (sent[0][2], True)
 
 
 def test_a_handle_of_a_process_that_has_gone_is_refused(sent):

@@ -144,9 +144,8 @@ def test_files_that_come_to_be_cached_are_no_growth_outside_pytorch():
     code = """
 import frugal_alloc
 ask(1 << 20)
-from frugal_alloc import _native
 from frugal_alloc._tracking import outside
-report(outside=outside.amounts(0, _native.loaded())[0], notes=frugal_alloc.report().document["notes"])
+report(outside=outside.amount(0), notes=frugal_alloc.report().document["notes"])
 """
     result = run(code, FRUGAL_SIM_HOST_CACHE="2GiB")
     assert result["outside"] is None

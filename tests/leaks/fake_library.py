@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from frugal_alloc._native.sites import PrivatePool
+
 
 class FakeLibrary:
     """Counts epochs as the library does."""
@@ -16,6 +18,7 @@ class FakeLibrary:
         self.reserved: dict[int, int] = {}
         self.peaks: dict[int, int] = {}
         self.found: list[SimpleNamespace] = []
+        self.pools: list[PrivatePool] = []
 
     def epoch_end(self) -> None:
         self.ended += 1
@@ -40,6 +43,9 @@ class FakeLibrary:
 
     def findings(self) -> list[SimpleNamespace]:
         return self.found
+
+    def private_pools(self) -> list[PrivatePool]:
+        return self.pools
 
     def hold(self, live_bytes: int, blocks: int = 1, site: int = 1) -> None:
         """From now on this is all that is in use."""

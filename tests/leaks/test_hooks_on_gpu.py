@@ -9,7 +9,7 @@ import threading
 import frugal_alloc
 import pytest
 import torch
-from frugal_alloc import _native, _tracking
+from frugal_alloc import _tracking
 from frugal_alloc._tracking.timeline import OF_LOADER
 from frugal_alloc._tracking.tracker import Tracker
 from tensors_on_gpu import MIB, tensor
@@ -69,10 +69,9 @@ def test_loaders_end_no_epoch_once_the_program_says_where_they_end(tracking: Tra
 def test_memory_of_tensors_is_not_outside() -> None:
     # So that the tensor takes memory of the device's.
     torch.cuda.empty_cache()
-    library = _native.load()
-    before = _tracking.outside.amounts(0, library)[0]
+    before = _tracking.outside.amount(0)
     kept = tensor(100 * MIB)
-    assert _tracking.outside.amounts(0, library)[0] == before
+    assert _tracking.outside.amount(0) == before
     del kept
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from fake_library import FakeLibrary
 from frugal_alloc._native.epochs import Finding
+from frugal_alloc._native.sites import PrivatePool
 from frugal_alloc._tracking import outside
 from frugal_alloc._tracking.outside import LEAST_BOUNDARIES, Outside
 
@@ -18,9 +19,30 @@ def look(monkeypatch: pytest.MonkeyPatch):
     def looked(amounts: list[int], ends_a_step: int = 1) -> list[Finding]:
         watch = Outside(FakeLibrary())
         for number, amount in enumerate(amounts):
-            monkeypatch.setattr(outside, "amounts", lambda gpu, library, amount=amount: (amount * MIB, None))
+            monkeypatch.setattr(outside, "amount", lambda gpu, amount=amount: amount * MIB)
             watch.look(100 * (number // ends_a_step))
         return watch.found()
+
+    return looked
+
+
+def pool(number: int, kept: int, site: int = 1, holders: int = 1) -> PrivatePool:
+    """One of a graph, which keeps so many MiB that are free."""
+    return PrivatePool(0, (number, 0), site, True, holders, (kept + 3) * MIB, 3 * MIB, kept * MIB, 0)
+
+
+@pytest.fixture
+def look_at_pools(monkeypatch: pytest.MonkeyPatch):
+    """look_at_pools(pools, by end) -> what is found, and by how much each pool has grown."""
+    monkeypatch.setattr(outside, "amount", lambda gpu: None)
+
+    def looked(ends: list[list[PrivatePool]]) -> tuple[list[Finding], dict[int, int]]:
+        library = FakeLibrary()
+        watch = Outside(library)
+        for number, pools in enumerate(ends):
+            library.pools = pools
+            watch.look(number)
+        return watch.found_in_pools(), {pool.id[0]: grown for pool, grown in watch.grown_pools(0)}
 
     return looked
 
@@ -48,3 +70,29 @@ def test_anything_else_is_not(look, amounts: list[int]) -> None:
 def test_two_ends_after_the_same_step_are_one(look) -> None:
     (found,) = look([500 + 10 * n for n in range(16)], ends_a_step=2)
     assert found.epochs == 8
+
+
+def test_what_more_and_more_pools_keep_is_a_leak_of_the_line_that_has_made_most(look_at_pools) -> None:
+    ends = [[pool(n, 10, site=7 if n % 3 else 8) for n in range(end + 1)] for end in range(10)]
+    (found,), grown = look_at_pools(ends)
+    assert (found.kind, found.gpu, found.site, found.bytes, found.epochs) == ("leak", 0, 7, 90 * MIB, 10)
+    assert found.bytes_per_epoch == 10 * MIB
+    assert grown == dict.fromkeys(range(1, 10), 10 * MIB)
+
+
+def test_one_pool_that_keeps_more_and_more_is_a_leak(look_at_pools) -> None:
+    (found,), grown = look_at_pools([[pool(1, 4 * end), pool(2, 50, site=2)] for end in range(10)])
+    assert (found.site, found.bytes, grown) == (1, 36 * MIB, {1: 36 * MIB})
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [[pool(end, 10)] for end in range(10)],
+        [[pool(n, 10, holders=int(n == end)) for n in range(end + 1)] for end in range(10)],
+        [[pool(n, 10) for n in range(min(end, 5))] for end in range(13)],
+    ],
+    ids=["one in the place of another", "released", "each shape has its graph"],
+)
+def test_pools_that_do_not_become_more_are_no_leak(look_at_pools, ends: list[list[PrivatePool]]) -> None:
+    assert look_at_pools(ends)[0] == []

@@ -34,6 +34,7 @@ class OutOfMemory(NamedTuple):
     outside_bytes: int  # in use, but neither ours nor PyTorch's
     largest_free_bytes: int  # block of ours
     unusable_bytes: int  # free, but in handles that tensors in use share
+    kept_bytes: int  # free, but private pools keep it
     missing_bytes: int  # by so much the request did not fit
     limit_name: str
     tried: list[dict[str, Any]]  # "what" was tried, and "gained_bytes"

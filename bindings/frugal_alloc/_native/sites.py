@@ -73,11 +73,13 @@ class PrivatePool(NamedTuple):
     """A private pool of PyTorch's."""
 
     gpu: int
+    id: tuple[int, int]  # as torch.cuda.CUDAGraph.pool() has it
     site: int  # where it was made; 0: not known
     captured: bool  # by a graph
     holders: int  # graphs and objects; 0: it was released
     reserved_bytes: int
     allocated_bytes: int
+    kept_bytes: int  # free, and nobody else's as long as somebody holds the pool
     idle_bytes: int  # in segments that hold nothing, which come back once nobody holds the pool
 
 
@@ -145,8 +147,9 @@ class SiteFunctions(Functions):
         ]
 
     def private_pools(self) -> list[PrivatePool]:
-        """Of every GPU. Looks at all that PyTorch's own allocator holds."""
-        return [PrivatePool(**pool) for pool in self._answer(self._library.frugal_private_pools())]
+        """Those of every GPU that hold memory."""
+        pools = self._answer(self._library.frugal_private_pools())
+        return [PrivatePool(**pool | {"id": tuple(pool["id"])}) for pool in pools]
 
     def record_in_detail(self) -> None:
         """This thread records its next 10,000 allocations whatever their size; others do from their next sample on."""

@@ -102,6 +102,8 @@ def _of_modules() -> frozenset[str]:
 def _look(name: str, value: Any, frame: RunningFrame, scene: Scene) -> Kept | None:
     gpu, ownership = scene.facts.gpu, scene.ownership
     is_container = issubclass(type(value), _CONTAINERS)
+    if is_container and _holds_graphs(value):
+        return None
     tensors = _tensors_in(value, gpu) if is_container else [value] if _is_result(value, gpu) else []
     if not tensors or (is_container and len(tensors) < 2):
         return None
@@ -167,6 +169,18 @@ def _tensors_in(container: Any, gpu: int, depth: int = 2) -> list[Any]:
         elif depth > 1 and issubclass(type(entry), _CONTAINERS) and gc.is_tracked(entry):
             found += _tensors_in(entry, gpu, depth - 1)
     return found
+
+
+def _holds_graphs(container: Any) -> bool:
+    """Whether CUDA graphs are in it or in its entries: what they read and write has to stay where it is."""
+    import torch
+
+    entries = container.values() if issubclass(type(container), dict) else container
+    for entry, _ in zip(list(entries), range(_MOST_ENTRIES), strict=False):
+        inner = entry if issubclass(type(entry), (list, tuple)) else (entry,)
+        if any(issubclass(type(part), torch.cuda.CUDAGraph) for part in inner):
+            return True
+    return False
 
 
 def _is_result(value: Any, gpu: int) -> bool:

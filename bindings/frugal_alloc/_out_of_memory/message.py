@@ -14,7 +14,7 @@ from .._report import private_pools
 from . import holding_lines
 from .holding_lines import HoldingLine, shorten
 from .scene import Advice
-from .situation import LEAKS, Situation
+from .situation import Situation
 
 if TYPE_CHECKING:
     from .._native.out_of_memory import OutOfMemory
@@ -112,12 +112,10 @@ def _why_too_big(situation: Situation) -> str:
 
 def _leak(situation: Situation) -> str:
     missing = f"{size(situation.facts.missing_bytes)} are missing"
-    verdict = next((verdict for verdict in situation.verdicts if verdict["kind"] in LEAKS), None)
+    verdict = situation.leak
     if verdict is None:
         return f"Leak: {missing}, and memory that was made in earlier epochs stays."
     growth = f"{size(verdict['bytes'])} by now, {_rate(verdict)}"
-    if verdict["pattern"] in ("cuda_graph_per_shape", "private_pool"):
-        return f"Leak: PyTorch's private pools have grown by {size(verdict['bytes'])}, {_rate(verdict)}; {missing}."
     where = code_lines.written(verdict["file"], verdict["line"]) if verdict["file"] else "a line that is not known"
     what = "Leak, or a cache that still fills" if _epochs_are("calls") else "Leak"
     return f"{what}: what {where} makes stays: {growth}; {missing}."
@@ -141,7 +139,8 @@ def _held(situation: Situation) -> list[str]:
     free = max(0, facts.reserved_bytes - facts.allocated_bytes - facts.awaiting_bytes)
     text = (
         f"frugal_alloc has reserved {size(facts.reserved_bytes)}: {size(facts.allocated_bytes)} allocated, "
-        f"{size(facts.awaiting_bytes)} freed but still in use by a stream, {size(free)} free."
+        f"{size(facts.awaiting_bytes)} freed but still in use by a stream, {size(free)} free"
+        f"{f', of which pools keep {size(facts.kept_bytes)}' if facts.kept_bytes else ''}."
     )
     if facts.asleep_bytes:
         text += f" {size(facts.asleep_bytes)} more sleep, and hold none of the GPU."
@@ -149,8 +148,8 @@ def _held(situation: Situation) -> list[str]:
         text += f" {size(situation.saved_bytes)} of the tensors are kept by autograd for backward alone."
     if facts.native_reserved_bytes > 0:
         text += (
-            f" PyTorch's native allocator has reserved {size(facts.native_reserved_bytes)} (CUDA graphs, memory pools, "
-            "tensors older than frugal_alloc.enable())."
+            f" PyTorch's native allocator has reserved {size(facts.native_reserved_bytes)} (before "
+            "frugal_alloc.enable(), or while it was disabled)."
         )
     if facts.outside_bytes > 0 and not facts.host:
         text += f" Others hold {size(facts.outside_bytes)} (CUDA context, libraries, other processes)."

@@ -6,7 +6,6 @@ nodes, then those of the storages; memory counts only where nobody is left. Noth
 
 from __future__ import annotations
 
-import bisect
 import functools
 import gc
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _native
+from .._tracking.kept_pools import KeptPools
 from .._tracking.live_tensors import Walk, is_on, is_tensor, saved_tensors
 
 BLOCK_BYTES = 512
@@ -48,43 +48,6 @@ _OURS_AS_PARAMETER = _beside_callers()
 def rounded(size: int) -> int:
     """As a block of the allocator."""
     return -(-size // BLOCK_BYTES) * BLOCK_BYTES
-
-
-class PrivatePools:
-    """The private pools of PyTorch's own allocator on one GPU, as they are when first asked about.
-
-    A CUDA graph or a MemPool keeps memory although every tensor in it has gone: nobody else can have it.
-    """
-
-    def __init__(self, gpu: int) -> None:
-        self._gpu = gpu
-
-    def are_there(self) -> bool:
-        """Whether a graph may be replayed. It reads its inputs where they were, which no variable tells."""
-        return bool(self._segments[0])
-
-    def keep(self, address: int) -> bool:
-        """Whether memory there stays with a pool when it is freed."""
-        starts, ends = self._segments
-        at = bisect.bisect_right(starts, address) - 1
-        return at >= 0 and address < ends[at]
-
-    @functools.cached_property
-    def _segments(self) -> tuple[list[int], list[int]]:
-        """Where they begin and end, in the order of addresses."""
-        import torch
-
-        library = _native.loaded()
-        if library is None or not library.stats(self._gpu)["native_reserved_bytes"]:
-            return [], []
-        found = sorted(
-            (segment["address"], segment["address"] + segment["total_size"])
-            for segment in torch.cuda.memory_snapshot()
-            if segment["device"] == self._gpu
-            and any(segment.get("segment_pool_id", ()))
-            and not library.owns(segment["address"])
-        )
-        return [start for start, _ in found], [end for _, end in found]
 
 
 class Graph:
@@ -153,7 +116,7 @@ class Ownership:
 
     def __init__(self, gpu: int) -> None:
         self._gpu = gpu
-        self.pools = PrivatePools(gpu)
+        self.pools = KeptPools(_native.loaded(), gpu)
 
     def freed_by_dropping(self, dropped: list[Any], held: Counter[int]) -> int:
         """The bytes that become free when each object of `dropped` loses one reference.
@@ -279,7 +242,7 @@ def _is_only_saved(tensor: Any, ours: int) -> bool:
     return sys.getrefcount(tensor) - _OURS_AS_PARAMETER <= ours + cpp and tensor._use_count() > 1
 
 
-def _released_bytes(tensors: list[Any], graph: Graph | None, gpu: int, pools: PrivatePools) -> int:
+def _released_bytes(tensors: list[Any], graph: Graph | None, gpu: int, pools: KeptPools) -> int:
     """Of the storages whose every owner goes, but for those whose memory stays with a pool."""
     import torch
 
@@ -323,7 +286,7 @@ def _released_bytes(tensors: list[Any], graph: Graph | None, gpu: int, pools: Pr
     )
 
 
-def _goes_with(storage: Any, pools: PrivatePools) -> bool:
+def _goes_with(storage: Any, pools: KeptPools) -> bool:
     """Whether a storage's memory is free once the storage is: not where a pool keeps it, nor where it sleeps, nor where
     it was shared with another process."""
     library = _native.loaded()

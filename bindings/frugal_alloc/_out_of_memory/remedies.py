@@ -8,7 +8,7 @@ from .._common.messages import format_bytes as size
 from .._program.code_lines import written
 from .._report import private_pools
 from .scene import BATCH, IDLE, LEAST_BYTES, NEEDLESS, SETTING, SMALLER, Advice
-from .situation import LEAKS, Situation
+from .situation import Situation
 from .step import spare_bytes
 
 MIB = 1 << 20
@@ -101,11 +101,11 @@ def _pools(situation: Situation) -> list[Advice]:
 
 
 def _leak(situation: Situation) -> list[Advice]:
-    for verdict in situation.verdicts:
-        if verdict["kind"] in LEAKS:
-            where = f"{written(verdict['file'], verdict['line'])}: " if verdict["file"] else ""
-            return [Advice(f"{where}{verdict['advice']}", verdict["file"], verdict["line"], verdict["bytes"])]
-    return []
+    verdict = situation.leak
+    if verdict is None:
+        return []
+    where = f"{written(verdict['file'], verdict['line'])}: " if verdict["file"] else ""
+    return [Advice(f"{where}{verdict['advice']}", verdict["file"], verdict["line"], verdict["bytes"])]
 
 
 def _is_unknown(situation: Situation) -> bool:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Kinds of verdicts about memory that the program keeps.
 LEAKS = ("leak", "growing", "suspect", "cycle")
+# Patterns of what private pools keep.
+_OF_POOLS = ("cuda_graph_per_shape", "failed_capture", "private_pool")
 
 
 class Fragmentation(NamedTuple):
@@ -61,6 +63,17 @@ class Situation(NamedTuple):
     def of_rank(self, rank: int) -> list[Advice]:
         return [advice for advice in self.advice if advice.rank == rank]
 
+    @property
+    def leak(self) -> dict[str, Any] | None:
+        """The worst verdict about memory that the program keeps; its bytes are those of all lines that are about the
+        same CUDA graphs."""
+        worst = next((row for row in self.verdicts if row["kind"] in LEAKS), None)
+        if worst is None or worst["pattern"] != "cuda_graph_per_shape":
+            return worst
+        same = [row for row in self.verdicts if row["pattern"] == worst["pattern"]]
+        sums = {key: sum(row[key] or 0 for row in same) for key in ("bytes", "bytes_per_epoch", "bytes_per_step")}
+        return worst | sums
+
     def judged(self, verdicts: list[dict[str, Any]]) -> Situation:
         """With the rows of the report; the verdict is the library's, unless what these say is otherwise."""
         here = [row for row in verdicts if row["gpu"] == self.facts.gpu and self._still_holds(row)]
@@ -75,8 +88,12 @@ class Situation(NamedTuple):
             return 2 * more >= row["bytes"]
         if row["kind"] not in LEAKS or not row["file"]:
             return True
-        lines = [holder for holder in self.holders if holder.code_line[:2] == (row["file"], row["line"])]
-        return 2 * sum(holder.bytes for holder in lines) >= row["bytes"]
+        place = row["file"], row["line"]
+        held = sum(holder.bytes for holder in self.holders if holder.code_line[:2] == place)
+        if row["pattern"] in _OF_POOLS:
+            pools = [pool for pool in self.pools if (pool["file"], pool["line"]) == place and not pool["released"]]
+            held += sum(pool["kept_bytes"] for pool in pools)
+        return 2 * held >= row["bytes"]
 
 
 def _verdict(facts: OutOfMemory, here: list[dict[str, Any]]) -> str:
@@ -88,7 +105,8 @@ def _verdict(facts: OutOfMemory, here: list[dict[str, Any]]) -> str:
         # The library knows how much is outside, but not that it has come to be there in the course of the run.
         if any(row["kind"] == "outside" and _suffices(row["bytes"], facts) for row in enough):
             return "outside"
-        if any(row["pattern"] == "cuda_graph_per_shape" for row in enough):
+        # Nor of what no line has.
+        if sum(row["bytes"] for row in here if row["pattern"] in _OF_POOLS) >= facts.missing_bytes:
             return "leak"
     return facts.verdict
 
@@ -110,7 +128,7 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
         dead = attempt([], variables.find_dead, scene)
         idle = attempt([], variables.find_idle, scene)
         keeping = attempt([], kept.find_kept, scene)
-        has_pools = attempt(False, scene.ownership.pools.are_there)
+        has_graphs = attempt(False, scene.ownership.pools.are_of_graphs)
         saved_bytes, largest = attempt((0, 0), scene.ownership.saved_for_backward)
         needless = attempt([], graphs.without_graph, scene, saved_bytes)
         untrained = [] if needless else attempt([], graphs.of_untrained, scene)
@@ -124,7 +142,7 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
         advice = [
             *needless,
             *untrained,
-            *(variable.advice(has_pools) for variable in dead),
+            *(variable.advice(has_graphs) for variable in dead),
             *(variable.advice for variable in keeping if variable.bytes >= least_kept),
             *idle,
         ]

@@ -40,8 +40,8 @@ class DeadVariables(NamedTuple):
     rebound: tuple[str, ...]  # those that the statement binds to a new value
     surely_bound: bool  # False: `del` would fail where they have no value yet
 
-    def advice(self, has_pools: bool) -> Advice:
-        """`has_pools`: whether there are pools of graphs or of the program."""
+    def advice(self, has_graphs: bool) -> Advice:
+        """`has_graphs`: whether there are CUDA graphs."""
         line, cleared = self.statement.first, " = ".join(self.names) + " = None"
         if self.statement.is_loop_header:
             change = f"{cleared} as the last line of the loop at line {line}"
@@ -52,7 +52,7 @@ class DeadVariables(NamedTuple):
         text = f"{change} of {short_path(self.file)} frees {size(self.bytes)}"
         if self.rebound and len(self.names) == len(self.rebound):
             text += ": the line makes the new one while the old one is still there"
-        if has_pools:
+        if has_graphs:
             text += "; not what a CUDA graph reads that is replayed later"
         return Advice(text, self.file, line, self.bytes)
 

@@ -1,6 +1,6 @@
 """What the document says of a GPU: its memory by who holds it, and the time of our calls of the driver; also in words.
 
-PyTorch's own allocator holds memory beside ours: that of CUDA graphs, of pools, and the rest.
+PyTorch's own allocator may hold memory beside ours: what is older, or was made while ours was disabled.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def row(library: Library, gpu: int) -> dict[str, Any]:
         native, native_in_use = stats["native_reserved_bytes"], stats["native_allocated_bytes"]
         peak = max(peak, torch.cuda.max_memory_allocated(gpu), stats["allocated_bytes"] + native_in_use)
         pools = private_pools.rows(library, gpu)
-        outside, _ = memory_outside.amounts(gpu, library)
+        outside = memory_outside.amount(gpu)
     return {
         "gpu": gpu,
         "name": name,
@@ -75,16 +75,16 @@ def _limit_bytes(library: Library, gpu: int, total: int) -> int:
     return int(limit)
 
 
-def _kinds(pools: list[dict[str, Any]], allocated: int, reserved: int) -> list[dict[str, Any]]:
-    """One for each kind of pool that holds memory: "pool" ("graphs", "pools" or "rest") and its bytes, of all that
-    PyTorch's own allocator has."""
-    sums = {"graphs": [0, 0], "pools": [0, 0], "rest": [allocated, reserved]}
+def _kinds(pools: list[dict[str, Any]], native_in_use: int, native: int) -> list[dict[str, Any]]:
+    """One for each kind of memory that is no ordinary memory of ours: "pool" and its bytes. "graphs" and "pools" are
+    private pools, parts of ours; "rest" is all that PyTorch's own allocator has."""
+    sums = {"graphs": [0, 0], "pools": [0, 0], "rest": [native_in_use, native]}
     for pool in pools:
-        for kind, sign in (("graphs" if pool["captured"] else "pools", 1), ("rest", -1)):
-            sums[kind][0] += sign * pool["native_allocated_bytes"]
-            sums[kind][1] += sign * pool["native_reserved_bytes"]
+        of_kind = sums["graphs" if pool["captured"] and not pool["lost"] else "pools"]
+        of_kind[0] += pool["allocated_bytes"]
+        of_kind[1] += pool["reserved_bytes"]
     return [
-        {"pool": kind, "allocated_bytes": max(0, in_use), "reserved_bytes": held}
+        {"pool": kind, "allocated_bytes": in_use, "reserved_bytes": held}
         for kind, (in_use, held) in sums.items()
         if held > 0
     ]
@@ -121,7 +121,7 @@ def held(row: dict[str, Any]) -> int:
 
 
 def pool_parts(row: dict[str, Any]) -> list[tuple[str, int]]:
-    """What of the memory in use is PyTorch's own allocator's: where, and how much."""
+    """What of the memory in use is in no ordinary memory of ours: where, and how much."""
     held = [(_POOL_NAMES[pool["pool"]], pool["allocated_bytes"]) for pool in row.get("pools") or []]
     return [(where, size) for where, size in held if size]
 

@@ -61,9 +61,10 @@ class _LiveVerdicts:
 
     def _accusations(self) -> frozenset:
         """What there is to judge."""
-        tracker = self._tracker
-        findings = [*self._library.findings(), *tracker.epochs.growing(), *tracker.cycles.found()]
-        return frozenset((finding.kind, finding.gpu, finding.site) for finding in [*findings, *tracker.outside.found()])
+        tracker, outside = self._tracker, self._tracker.outside
+        findings = [*self._library.findings(), *tracker.epochs.growing(), *tracker.cycles.found(), *outside.found()]
+        findings += [*outside.found_in_pools(), *outside.found_received()]
+        return frozenset((finding.kind, finding.gpu, finding.site) for finding in findings)
 
     def _judged(self) -> list[PublishedVerdict]:
         # Most runs have nothing to judge.

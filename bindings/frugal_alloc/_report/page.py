@@ -187,12 +187,13 @@ def _telling(frames: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 def _holdings(oom: dict[str, Any]) -> list[Part]:
     """Who held the GPU when memory ran out, and what was asked for."""
-    ours_free = oom["reserved_bytes"] - oom["allocated_bytes"] - oom["awaiting_bytes"]
+    ours_free = oom["reserved_bytes"] - oom["allocated_bytes"] - oom["awaiting_bytes"] - oom["kept_bytes"]
     parts = (
         ("tensors", "tensors", oom["allocated_bytes"]),
         ("awaiting", "freed, but a stream may still use it", oom["awaiting_bytes"]),
         ("free", "free, held by the allocator", ours_free),
-        ("native", "PyTorch's own allocator (graphs, pools)", oom["native_reserved_bytes"]),
+        ("kept", "free, kept by CUDA graphs and pools", oom["kept_bytes"]),
+        ("native", "PyTorch's own allocator", oom["native_reserved_bytes"]),
         ("outside", "outside of PyTorch: other programs, CUDA itself", oom["outside_bytes"]),
         ("unused", "not held by anybody", oom["device_free_bytes"]),
     )

@@ -121,10 +121,10 @@ class _PrivatePool:
     line: int | None = None
     captured: bool = False
     released: bool = False
+    lost: bool = False
     reserved_bytes: _Size = 0
     allocated_bytes: _Size = 0
-    native_reserved_bytes: _Size = 0
-    native_allocated_bytes: _Size = 0
+    kept_bytes: _Size = 0
     idle_bytes: _Size = 0
 
 
@@ -293,6 +293,7 @@ class _OutOfMemory:
     outside_bytes: int = 0
     largest_free_bytes: _Size = 0
     unusable_bytes: _Size = 0
+    kept_bytes: _Size = 0
     tried: tuple[_Tried, ...] = ()
     fragmentation: _Fragmentation | None = None
     advice: tuple[_Advice, ...] = ()

@@ -136,7 +136,7 @@ def _verdict(number: int, cause: Cause, names_gpu: bool, paint: Any) -> list[str
     if len(cause) > 4:
         lines.append(f"   and {len(cause) - 4} more lines")
     for holder in cause.holders[:2]:
-        lines += _wrapped(_held(holder), "   ")
+        lines += _wrapped(_held(holder, cause.held_things), "   ")
     lines += _wrapped(first["advice"], "   -> ", "      ")
     return lines
 
@@ -150,11 +150,11 @@ def _facts(cause: Cause) -> str:
     return f"{rate} per {cause.unit}; {held(cause)}"
 
 
-def _held(holder: dict[str, Any]) -> str:
+def _held(holder: dict[str, Any], things: tuple[str, ...]) -> str:
     through = f", through {holder['through']}" if holder["through"] else ""
     share = share_text(holder["share"])
-    tensors = format_count(holder["tensors"], "tensor")
-    return f"held by {_holder(holder)}{through}: {tensors}{f', {share}' if share else ''}"
+    count = format_count(holder["tensors"], *things)
+    return f"held by {_holder(holder)}{through}: {count}{f', {share}' if share else ''}"
 
 
 def _holder(holder: dict[str, Any]) -> str:
@@ -183,8 +183,8 @@ def _where(verdict: dict[str, Any], names_gpu: bool = False) -> str:
     if not verdict["file"]:
         if verdict["kind"] == "outside":
             return f"on GPU {verdict['gpu']}"
-        if verdict["pattern"] in ("cuda_graph_per_shape", "private_pool"):
-            return f"in PyTorch's private pools on GPU {verdict['gpu']}"
+        if verdict["pattern"] in ("cuda_graph_per_shape", "failed_capture", "private_pool"):
+            return f"in private pools on GPU {verdict['gpu']}"
         # What TensorFlow's logs tell is an op, or a size of tensors.
         unknown = verdict["function"] or "no line is known"
         return (f"in phase {verdict['phase']}" if verdict["phase"] else unknown) + on_gpu

@@ -17,6 +17,7 @@ def enable(settings: str, suppressions: str | os.PathLike[str] | None = None) ->
     library = _native.load()
     pytorch.move_before_sharing(library)
     pytorch.follow_settings(library)
+    pytorch.note_received()
     all_reduce.copy_inputs()
     memory_saver.stand_in()
     if library.is_enabled():

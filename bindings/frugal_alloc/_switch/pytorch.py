@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _native
+from .._tracking import received
 
 # Entries to record for each device where it cannot be known what the program asked for: more than any plot can show.
 LEAST_HISTORY = 1_000_000
@@ -42,11 +43,12 @@ def follow_settings(library: _native.Library) -> None:
     replace(torch._C, _PYTORCH_GETTER, lambda getter: lambda: library.shown_settings(getter()))
 
 
-def replace(module: Any, name: str, make: Callable[[Any], Any]) -> None:
-    """Replaces a function that the module may have, unless it has been replaced."""
+def replace(module: Any, name: str, make: Callable[[Any], Any], is_static: bool = False) -> None:
+    """Replaces a function that the module may have, or a static one of a class, unless it has been replaced."""
     function = getattr(module, name, None)
     if function is not None and not hasattr(function, "__wrapped__"):
-        setattr(module, name, functools.wraps(function)(make(function)))
+        made = functools.wraps(function)(make(function))
+        setattr(module, name, staticmethod(made) if is_static else made)
 
 
 def _followed(setter: Any, library: _native.Library) -> Any:
@@ -139,3 +141,21 @@ def move_before_sharing(library: _native.Library) -> None:
         return share_where_others_can_open
 
     replace(torch.UntypedStorage, "_share_cuda_", moving)
+
+
+def note_received() -> None:
+    """Notes what other processes share with this one. Done once. CUDA is started first, and native is not asked before
+    whether it records history, since PyTorch 2.11 ends with a segmentation fault else."""
+    import torch
+
+    def opening(open_shared: Any) -> Any:
+        def start_and_open(*args: Any, **kwargs: Any) -> Any:
+            torch.cuda.init()
+            storage = open_shared(*args, **kwargs)
+            received.note(storage)
+            return storage
+
+        return start_and_open
+
+    replace(torch.UntypedStorage, "_new_shared_cuda", opening, is_static=True)
+    replace(torch._C, "_cuda_isHistoryEnabled", lambda ask: lambda: torch.cuda.is_initialized() and ask())

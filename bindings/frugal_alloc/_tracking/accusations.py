@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,21 +11,28 @@ from .._native import Library
 from .._native.epochs import Finding
 from .._native.sites import Frame, Site
 from .._program.code_lines import CodeLine
-from . import declarations, holders, users_lines
+from . import declarations, holders, kept_pools, users_lines
 from .holders import Evidence
+from .kept_pools import KeptPools
 from .live_tensors import Block
+from .outside import NO_SITE
 from .trained import IS_TRAINED, Trained
 
 if TYPE_CHECKING:
     from .cycles import Cycles
     from .declarations import Suppression
     from .epochs import Epochs
+    from .outside import Outside
 
 # That the library leaves out of its judgement, too.
 WARM_UP_EPOCHS = 2
 # For what is new. Searches take tenths of a second each, so there are few in a run.
 MOST_SEARCHES = 4
 MOST_LINES = 50
+
+NOWHERE = Site(NO_SITE, "", (), "", 0)
+#: Of other processes, which have shared it with this one.
+OTHERS = "others"
 
 Line = tuple[int, "CodeLine | None", str]
 
@@ -37,6 +45,7 @@ class Accusation(NamedTuple):
     frame: Frame | None  # the user's line
     bytes_per_step: float | None
     extents: list[Block] | None  # what is in use of it now; None: that is not known
+    whose: str = ""  # where it is no ordinary memory of ours: as kept_pools names pools, or OTHERS
 
     @property
     def kind(self) -> str:
@@ -49,7 +58,9 @@ class Accusation(NamedTuple):
     @property
     def line(self) -> Line:
         """The same for what is found there again."""
-        return _line(self.finding.gpu, self.frame, self.site)
+        gpu, code_line, node = _line(self.finding.gpu, self.frame, self.site)
+        # What has no site is told apart from what threads without Python make.
+        return gpu, code_line, self.whose if self.site is NOWHERE else node
 
     @property
     def bytes_now(self) -> int | None:
@@ -60,14 +71,64 @@ def _line(gpu: int, frame: Frame | None, site: Site) -> Line:
     return gpu, users_lines.code_line(frame, site), site.node
 
 
-def find(library: Library, cycles: Cycles, epochs: Epochs) -> list[Accusation]:
-    """All as of the latest end of an epoch: cycles, then the findings in the library's order."""
+def find(library: Library, cycles: Cycles, epochs: Epochs, outside: Outside) -> list[Accusation]:
+    """All as of the latest end of an epoch: cycles, then the findings in the library's order, then what private pools
+    keep, and what was received from other processes."""
     in_cycles, findings, growing = cycles.found(), library.findings(), epochs.growing()
-    if not findings and not in_cycles and not growing:
-        return []
-    accused = [*_of_cycles(library, in_cycles, epochs), *_borne_out(library, findings, growing, epochs)]
-    # Each line once, for the first reason.
-    return list({accusation.line: accusation for accusation in reversed(accused)}.values())[::-1]
+    by_line: dict[Line, Accusation] = {}
+    if findings or in_cycles or growing:
+        # Each line once, for the first reason.
+        for accusation in (*_of_cycles(library, in_cycles, epochs), *_borne_out(library, findings, growing, epochs)):
+            by_line.setdefault(accusation.line, accusation)
+    for accusation in (*_of_pools(library, outside, epochs), *_received(library, outside, epochs)):
+        before = by_line.setdefault(accusation.line, accusation)
+        if before is not accusation and before.kind != "cycle":
+            by_line[accusation.line] = _together(before, accusation)
+    return list(by_line.values())
+
+
+def _of_pools(library: Library, outside: Outside, epochs: Epochs) -> Iterator[Accusation]:
+    """What is free in private pools, which no line has."""
+    steps = epochs.steps_per_epoch or 1.0
+    for finding in outside.found_in_pools(steps):
+        grown = outside.grown_pools(finding.gpu)
+        now = {pool.id: pool for pool in library.private_pools()}
+        kinds = kept_pools.kinds([now.get(pool.id, pool._replace(holders=0)) for pool, _ in grown])
+        by_kind: Counter[str] = Counter()
+        for pool, size in grown:
+            by_kind[kinds[pool.id]] += size
+        most = max(by_kind, key=by_kind.__getitem__)
+        per_step = finding.bytes_per_epoch / steps if epochs.steps else None
+        extents = None if most == kept_pools.LOST else kept_pools.shares({pool.id: size for pool, size in grown})
+        yield _accusation(library, finding, per_step, extents)._replace(whose=most)
+
+
+def _received(library: Library, outside: Outside, epochs: Epochs) -> Iterator[Accusation]:
+    """What other processes have shared with this one, at the line that has received most of it."""
+    steps = epochs.steps_per_epoch or 1.0
+    for finding in outside.found_received(steps):
+        kept = outside.newly_received(finding.gpu)
+        by_line: Counter[Frame | None] = Counter()
+        for one in kept:
+            by_line[one.frame] += one.bytes
+        frame = max(by_line, key=by_line.__getitem__, default=None)
+        per_step = finding.bytes_per_epoch / steps if epochs.steps else None
+        extents = [(one.address, one.bytes, -1) for one in kept if not one.storage.expired()]
+        yield _accusation(library, finding, per_step, extents)._replace(frame=frame, whose=OTHERS)
+
+
+def _together(first: Accusation, second: Accusation) -> Accusation:
+    """What a line makes that captures graphs, and what is free in their pools, are one leak."""
+    findings, rates = (first.finding, second.finding), (first.bytes_per_step, second.bytes_per_step)
+    finding = first.finding._replace(
+        kind="leak",
+        bytes=sum(finding.bytes for finding in findings),
+        bytes_per_epoch=sum(finding.bytes_per_epoch for finding in findings),
+        confidence=max(finding.confidence for finding in findings),
+    )
+    per_step = None if None in rates else sum(rates)
+    extents = None if second.extents is None else [*(first.extents or []), *second.extents]
+    return second._replace(finding=finding, bytes_per_step=per_step, extents=extents)
 
 
 def _of_cycles(library: Library, in_cycles: list[Finding], epochs: Epochs) -> Iterator[Accusation]:
@@ -93,17 +154,18 @@ def _borne_out(
             count = _program_epochs(finding.epochs, epochs)
             finding = finding._replace(epochs=count, bytes_per_epoch=per_epoch)
             extents = _later(blocks) if finding.kind == "growing" else _counted(blocks, finding, library.epochs_ended())
-            yield _accusation(library, finding, per_step, extents)
+            yield alive.in_pools(_accusation(library, finding, per_step, extents))
     steps = epochs.steps_per_epoch
     for finding in growing:
         per_step = finding.bytes_per_epoch / steps if steps else None
-        yield _accusation(library, finding, per_step, _later(alive.blocks_of(finding.gpu, {finding.site})))
+        extents = _later(alive.blocks_of(finding.gpu, {finding.site}))
+        yield alive.in_pools(_accusation(library, finding, per_step, extents))
 
 
 def _accusation(
     library: Library, finding: Finding, bytes_per_step: float | None, extents: list[Block] | None
 ) -> Accusation:
-    site = library.site(finding.site)
+    site = library.site(finding.site) if finding.site != NO_SITE else NOWHERE
     return Accusation(finding, site, users_lines.of_site(library, site), bytes_per_step, extents)
 
 
@@ -129,6 +191,8 @@ class _Alive:
     """What is in use now, by line and site."""
 
     def __init__(self, library: Library) -> None:
+        self._library = library
+        self._pools: dict[int, KeptPools] = {}
         #: The sites of each line of the user's, backward's of each node apart, which is how findings are grouped.
         self.sites_at: dict[Line, set[int]] = {}
         for usage in library.site_usages():
@@ -144,6 +208,14 @@ class _Alive:
 
     def blocks_of(self, gpu: int, sites: set[int]) -> list[Block]:
         return [block for site in sites for block in self._blocks.get((gpu, site), [])]
+
+    def in_pools(self, accusation: Accusation) -> Accusation:
+        """The same, and whether most of it lies in pools of graphs."""
+        gpu, extents = accusation.finding.gpu, accusation.extents or []
+        pools = self._pools.setdefault(gpu, KeptPools(self._library, gpu))
+        kept = sum(size for address, size, _ in extents if pools.keep_for_graphs(address))
+        is_kept = 2 * kept > sum(size for _, size, _ in extents)
+        return accusation._replace(whose=kept_pools.GRAPHS) if is_kept else accusation
 
 
 def _program_epochs(count: int, epochs: Epochs) -> int:
@@ -175,18 +247,19 @@ class Witnesses:
         self._looks = 0
         self._looks_at_search = 0
 
-    def look(self, cycles: Cycles, epochs: Epochs, suppressions: list[Suppression]) -> None:
+    def look(self, cycles: Cycles, epochs: Epochs, outside: Outside, suppressions: list[Suppression]) -> None:
         """Called when an epoch of the library's has ended: looks at leaks that are new, and at all again whenever there
         were twice as many ends, since a buffer that was filled had most at first."""
         self._looks += 1
         is_old = self._looks >= 2 * self._looks_at_search
         if not is_old and self._searches >= MOST_SEARCHES:
             return
-        if not epochs.growing() and all(finding.kind == "suspect" for finding in self._library.findings()):
+        findings = [*self._library.findings(), *epochs.growing(), *outside.found_in_pools(), *outside.found_received()]
+        if all(finding.kind == "suspect" for finding in findings):
             return
         accused = [
             accusation
-            for accusation in find(self._library, cycles, epochs)[:MOST_LINES]
+            for accusation in find(self._library, cycles, epochs, outside)[:MOST_LINES]
             if accusation.kind in ("leak", "growing")
             and not declarations.is_silenced(accusation.kind, accusation.code_line, suppressions)
         ]

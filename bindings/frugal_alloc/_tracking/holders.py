@@ -108,7 +108,7 @@ class Holder(NamedTuple):
     """One that holds tensors, or whose graphs do."""
 
     name: Name
-    tensors: int  # of the leak's that it holds itself, or that hold graphs of the leak
+    tensors: int  # of the leak's that it holds itself, or that hold graphs of the leak; or keepers of pools
     bytes: int
     share: float  # of the leak's bytes
     has_graph: bool  # a tensor that it holds carries the graph that made it
@@ -188,7 +188,8 @@ class _Search:
         self._leaks = [_Leak(blocks) for blocks in groups]
         self._extents = Extents.of_groups(groups)
         self._reach = Reach()
-        self._contents: dict[int, Contents] = {}
+        # By number of the object, and whether classes of libraries were entered.
+        self._contents: dict[tuple[int, bool], Contents] = {}
 
     def evidence(self) -> list[Evidence]:
         reach = self._reach
@@ -233,7 +234,7 @@ class _Search:
         chosen = {holder.name for holder in holders}
         names = {holder.name.name.removeprefix("self.").partition("[")[0] for holder in holders}
         owned = {address: tensor for address, tensor in contents.owned.items() if address in leak.sizes}
-        sampled = list(owned.values())[:SAMPLED_TENSORS]
+        sampled = list(filter(live_tensors.is_tensor, owned.values()))[:SAMPLED_TENSORS]
         made_by = {type(live_tensors.graph_of(tensor)).__name__ for tensor in sampled}
         return Evidence(
             holders,
@@ -271,9 +272,11 @@ class _Search:
         return bounds.of(objects[number], [objects[each] for each in reversed(above)])
 
     def _below(self, number: int) -> Contents:
-        if number not in self._contents:
-            self._contents[number] = contents_of(tensors_within(self._reach.objects[number]), self._extents)
-        return self._contents[number]
+        key = number, self._reach.has_entered_libraries
+        if key not in self._contents:
+            within = tensors_within(self._reach.objects[number], self._reach.has_entered_libraries)
+            self._contents[key] = contents_of(within, self._extents)
+        return self._contents[key]
 
 
 def _chosen(leak: _Leak, candidates: list[_Candidate]) -> tuple[list[Holder], set[int]]:
@@ -315,14 +318,15 @@ def _holder(candidate: _Candidate, held: set[int], leak: _Leak) -> Holder:
     size = leak.bytes_of(held)
     # What most of it is in.
     tensors = carriers if 2 * leak.bytes_of(in_graphs) > size else owned
-    have_graph = any(live_tensors.graph_of(tensor) is not None for tensor in tensors)
+    are_tensors = all(map(live_tensors.is_tensor, tensors))
+    have_graph = are_tensors and any(live_tensors.graph_of(tensor) is not None for tensor in tensors)
     return Holder(
         candidate.name,
         len(tensors),
         size,
         size / leak.bytes,
         bool(carriers) or candidate.name.is_through_context or have_graph,
-        all(live_tensors.is_plain(tensor) and tensor.numel() == 1 for tensor in tensors),
+        are_tensors and all(live_tensors.is_plain(tensor) and tensor.numel() == 1 for tensor in tensors),
         candidate.bound,
     )
 

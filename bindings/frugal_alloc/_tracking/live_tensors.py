@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from .. import _native
+from . import kept_pools
 
 # Of long graphs, which leak.
 MOST_SECONDS = 0.5
@@ -237,9 +238,9 @@ def saved_behind(tensors: Iterable[Any]) -> list[Any]:
 
 
 class Contents(NamedTuple):
-    """Blocks by address, with the tensor that holds each."""
+    """Blocks by address, with the tensor that holds each; or the keeper of a pool, by its place."""
 
-    owned: dict[int, Any]  # the first tensor that lies there
+    owned: dict[int, Any]  # the first that lies there
     saved: dict[int, Any]  # the first one whose graph has saved it
 
     def all(self) -> dict[int, Any]:
@@ -261,11 +262,15 @@ class Contents(NamedTuple):
 
 
 def contents_of(tensors: Iterable[Any], extents: Extents) -> Contents:
-    """What tensors hold; where two hold the same it is the first one's."""
+    """What tensors hold, and keepers of pools; where two hold the same it is the first one's."""
     owned: dict[int, Any] = {}
     saved: dict[int, Any] = {}
     roots = []
     for tensor in tensors:
+        if not is_tensor(tensor):
+            if (extent := extents.at(kept_pools.place_of(tensor))) is not None:
+                owned.setdefault(extent.address, tensor)
+            continue
         if (extent := extents.at(address_of(tensor))) is not None:
             owned.setdefault(extent.address, tensor)
         if (node := graph_of(tensor)) is not None:

@@ -13,6 +13,11 @@ MOST_STEPS = 1_000_000
 # Without a restart, of a program whose epochs are windows of calls and say nothing about how long it runs.
 MOST_DAYS = 30
 SECONDS_PER_DAY = 86_400
+# What a holder has where that is no tensor, by pattern: the word for one, and for many if that is another.
+_HELD = {
+    "cuda_graph_per_shape": ("CUDA graph or result", "CUDA graphs or results"),
+    "private_pool": ("MemPool",),
+}
 
 
 class Cause(list[Verdict]):
@@ -55,10 +60,16 @@ class Cause(list[Verdict]):
             tensors = max(before["tensors"], row["tensors"])
             before |= {"bytes": before["bytes"] + row["bytes"], "tensors": tensors}
         if len(self) > 1 and all(row.get("share") for row in holders.values()):
-            whole = sum(verdict["held_by"][0]["bytes"] / verdict["held_by"][0]["share"] for verdict in self)
+            held = [verdict["held_by"][0] for verdict in self if verdict["held_by"]]
+            whole = sum(row["bytes"] / row["share"] for row in held)
             for row in holders.values():
                 row["share"] = row["bytes"] / whole
         return list(holders.values())
+
+    @property
+    def held_things(self) -> tuple[str, ...]:
+        """The word for one of what a holder has of it, and for many if that is another."""
+        return _HELD.get(self[0]["pattern"], ("tensor",))
 
     @property
     def unit(self) -> str:
@@ -72,11 +83,14 @@ class Cause(list[Verdict]):
 
 def grouped(verdicts: list[Verdict]) -> list[Cause]:
     """Verdicts that are parts of one leak: the lines of a graph that one variable holds, or where that is not known,
-    those of one phase that one remedy mends. All of a cause are on one GPU."""
+    those of one phase that one remedy mends; and what CUDA graphs keep. All of a cause are on one GPU."""
     causes: dict[tuple, Cause] = {}
     for number, verdict in enumerate(verdicts):
         key: tuple = (number,)
-        if verdict["held_by"]:
+        if verdict["pattern"] == "cuda_graph_per_shape":
+            # Graphs, their inputs and their results may be kept in several places.
+            key = (verdict["pattern"],)
+        elif verdict["held_by"]:
             holder = verdict["held_by"][0]
             key = (verdict["kind"] == "suspect", verdict["pattern"], holder["what"], holder["line"])
         elif verdict["pattern"]:
@@ -99,7 +113,8 @@ def room(gpu: dict[str, Any]) -> int | None:
         sizes.append(gpu["total_bytes"] - gpu["outside_bytes"])
     if not sizes:
         return None
-    return max(0, min(sizes) - gpu["native_reserved_bytes"] - gpu["peak_allocated_bytes"])
+    kept = sum(pool["kept_bytes"] for pool in gpu.get("private_pools") or [] if not pool["released"])
+    return max(0, min(sizes) - gpu["native_reserved_bytes"] - gpu["peak_allocated_bytes"] - kept)
 
 
 def rooms(gpus: list[dict[str, Any]]) -> dict[int, int | None]:

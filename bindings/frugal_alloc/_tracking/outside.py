@@ -1,18 +1,23 @@
-"""Memory of a GPU that no line of the program can be found for.
+"""Memory of a GPU that no line of the program has.
 
-It belongs to other processes, to libraries with allocators of their own, or to PyTorch's private pools, in which CUDA
-graphs live.
+It belongs to other processes, which may have shared it with this one; to libraries with allocators of their own; or to
+private pools: what is free in those of CUDA graphs is for their replays alone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from .._common.trend import TREND_CONFIDENCE, median_slope, rank_confidence
 from .._native.epochs import Finding
+from . import received
 
 if TYPE_CHECKING:
     from .._native import Library
+    from .._native.sites import PrivatePool
+    from .kept_pools import PoolId
+    from .received import Received
 
 LEAST_BOUNDARIES = 6
 MOST_BOUNDARIES = 16
@@ -20,88 +25,131 @@ MOST_BOUNDARIES = 16
 LEAST_GROWTH_BYTES = 1 << 20
 # Of the findings: no line has made it.
 NO_SITE = 0
+_NO_POOL = (0, 0)
+
+
+class _History:
+    """The bytes of pools, or of others by any key, at the ends of the latest epochs, with the steps before each end."""
+
+    def __init__(self) -> None:
+        self._ends: list[tuple[int, dict[Any, int]]] = []
+
+    def add(self, steps: int, amounts: dict[Any, int]) -> None:
+        if self._ends and self._ends[-1][0] == steps:
+            self._ends.pop()
+        self._ends.append((steps, amounts))
+        del self._ends[:-MOST_BOUNDARIES]
+
+    @property
+    def first_bytes(self) -> int:
+        return sum(self._ends[0][1].values())
+
+    @property
+    def grown(self) -> Counter[Any]:
+        """What has grown from the first of the ends to the latest."""
+        grown = Counter(self._ends[-1][1])
+        grown.subtract({pool: size for pool, size in self._ends[0][1].items() if pool in grown})
+        return +grown
+
+    def found(self, kind: str, gpu: int, site: int, steps_per_epoch: float) -> list[Finding]:
+        """Whether all together keep growing. The bytes are those at the latest end, more than at the first; the epochs
+        are the ends."""
+        if len(self._ends) < LEAST_BOUNDARIES:
+            return []
+        steps, amounts = zip(*((steps, sum(by_pool.values())) for steps, by_pool in self._ends), strict=True)
+        grown = amounts[-1] - amounts[0]
+        # It must still go on: a library that has filled its buffers is done.
+        is_rising = amounts[-1] > amounts[-1 - LEAST_BOUNDARIES // 2]
+        confidence = rank_confidence(amounts)
+        if grown < LEAST_GROWTH_BYTES * len(amounts) or not is_rising or confidence < TREND_CONFIDENCE:
+            return []
+        rate = median_slope(amounts, steps) * steps_per_epoch
+        return [Finding(kind, gpu, site, grown, 0, len(amounts), rate, confidence, 0)]
 
 
 class Outside:
-    """The memory outside at the ends of the latest epochs."""
+    """The memory that no line has, at the ends of the latest epochs, by GPU."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        # By GPU, and whether it is of the pools: (steps, bytes).
-        self._history: dict[tuple[int, bool], list[tuple[int, int]]] = {}
-        # By GPU, when PyTorch's own allocator had most: how much, and what pools with captured graphs had of it.
-        self._most: dict[int, tuple[int, int]] = {}
+        self._outside: dict[int, _History] = {}
+        self._in_pools: dict[int, _History] = {}
+        self._received: dict[int, _History] = {}
+        # As of the latest end.
+        self._pools: dict[PoolId, PrivatePool] = {}
 
     def look(self, steps: int) -> None:
         """Called at the end of an epoch, which is after so many steps."""
-        for gpu in self._library.gpus():
-            outside, of_pools = amounts(gpu, self._library)
-            for is_pools, amount in enumerate((outside, of_pools)):
-                if amount is not None:
-                    self._add((gpu, bool(is_pools)), steps, amount)
-            if (of_pools or 0) > self._most.get(gpu, (0, 0))[0]:
-                pools = [pool for pool in self._library.private_pools() if pool.gpu == gpu and pool.captured]
-                self._most[gpu] = of_pools, sum(pool.native_reserved_bytes for pool in pools)
+        # One that was released goes back when its memory is wanted.
+        self._pools = {pool.id: pool for pool in self._library.private_pools() if pool.holders}
+        opened = received.now()
+        # A process that receives all its tensors has asked for no memory.
+        for gpu in {*self._library.gpus(), *opened}:
+            if (outside := amount(gpu)) is not None:
+                self._outside.setdefault(gpu, _History()).add(steps, {_NO_POOL: outside})
+            kept = {pool.id: pool.kept_bytes for pool in self._pools.values() if pool.gpu == gpu}
+            self._in_pools.setdefault(gpu, _History()).add(steps, kept)
+            here = {one: one.bytes for one in opened.get(gpu, [])}
+            self._received.setdefault(gpu, _History()).add(steps, here)
 
-    def _add(self, key: tuple[int, bool], steps: int, amount: int) -> None:
-        history = self._history.setdefault(key, [])
-        if history and history[-1][0] == steps:
-            history.pop()
-        history.append((steps, amount))
-        del history[:-MOST_BOUNDARIES]
+    def more_than_before(self, gpu: int, outside: int) -> int:
+        """By how much it is above what was outside at the first of the latest ends; 0 if none is known."""
+        history = self._outside.get(gpu)
+        return max(0, outside - history.first_bytes) if history else 0
 
-    def more_than_before(self, gpu: int, amount: int) -> int:
-        """By how much `amount` is above what was outside at the first of the latest ends; 0 if none is known."""
-        history = self._history.get((gpu, False))
-        return max(0, amount - history[0][1]) if history else 0
+    def grown_pools(self, gpu: int) -> list[tuple[PrivatePool, int]]:
+        """The pools that keep more than at the first of the latest ends, and by how much."""
+        history = self._in_pools.get(gpu)
+        return [] if history is None else [(self._pools[pool], grown) for pool, grown in history.grown.items()]
 
-    def are_of_graphs(self, gpu: int) -> bool:
-        """Whether CUDA graphs hold most of what PyTorch's own allocator does, as of when it had most: they may be gone
-        by the time of the report."""
-        most, captured = self._most.get(gpu, (0, 0))
-        return 2 * captured > most
+    def newly_received(self, gpu: int) -> list[Received]:
+        """What was received since the first of the latest ends, and is kept."""
+        history = self._received.get(gpu)
+        return [] if history is None else list(history.grown)
 
     def found(self, steps_per_epoch: float = 1.0) -> list[Finding]:
-        """The GPUs on which it keeps growing: of kind "outside", or, where it is of the pools, "growing".
-
-        Their bytes are what is there now, more than at the first of the latest ends, which are the finding's epochs.
-        """
+        """The GPUs on which what is neither PyTorch's nor ours keeps growing, of kind "outside", unless it is what
+        :meth:`found_received` has."""
         findings = []
-        for (gpu, is_pools), history in self._history.items():
-            if len(history) < LEAST_BOUNDARIES:
-                continue
-            steps, amounts = zip(*history, strict=True)
-            grown = amounts[-1] - amounts[0]
-            # It must still go on: a library that has filled its buffers is done.
-            is_rising = amounts[-1] > amounts[-1 - LEAST_BOUNDARIES // 2]
-            if grown < LEAST_GROWTH_BYTES * len(history) or not is_rising:
-                continue
-            confidence = rank_confidence(amounts)
-            if confidence >= TREND_CONFIDENCE:
-                kind = "growing" if is_pools else "outside"
-                rate = median_slope(amounts, steps) * steps_per_epoch
-                findings.append(Finding(kind, gpu, NO_SITE, grown, 0, len(history), rate, confidence, 0))
+        for gpu, history in self._outside.items():
+            kept = sum(one.bytes for one in self.newly_received(gpu))
+            found = history.found("outside", gpu, NO_SITE, steps_per_epoch)
+            findings += [finding for finding in found if 2 * kept < finding.bytes]
         return findings
 
+    def found_in_pools(self, steps_per_epoch: float = 1.0) -> list[Finding]:
+        """Those on which what private pools keep does, as a "leak" of the line whose pools have grown most."""
+        findings = []
+        for gpu, history in self._in_pools.items():
+            by_site: Counter[int] = Counter()
+            for pool, grown in self.grown_pools(gpu):
+                by_site[pool.site] += grown
+            site = max(by_site, key=by_site.__getitem__, default=NO_SITE)
+            findings += history.found("leak", gpu, site, steps_per_epoch)
+        return findings
 
-def amounts(gpu: int, library: Library) -> tuple[int | None, int | None]:
-    """Bytes in use on a GPU that neither PyTorch's allocator nor ours holds, None where CUDA cannot tell; and those in
-    the hands of PyTorch's own allocator: graphs' and MemPools', and tensors older than ours.
+    def found_received(self, steps_per_epoch: float = 1.0) -> list[Finding]:
+        """Those on which what was received does."""
+        histories = self._received.items()
+        return [found for gpu, one in histories for found in one.found("leak", gpu, NO_SITE, steps_per_epoch)]
 
-    Where the memory is the host's, CUDA cannot tell: files that the kernel keeps as long as nobody wants the room count
-    as in use there.
+
+def amount(gpu: int) -> int | None:
+    """Bytes in use on a GPU that neither PyTorch's allocator nor ours holds; None where CUDA cannot tell.
+
+    It cannot where the memory is the host's: files that the kernel keeps as long as nobody wants the room count as in
+    use there.
     """
     import torch
 
     if not torch.cuda.is_initialized():
-        return None, None
-    # What memory_reserved() returns, which flattens all statistics for it, in some 100 us.
-    reserved = torch.cuda.memory.memory_stats_as_nested_dict(gpu)["reserved_bytes"]["all"]["current"]
-    of_pools = max(0, reserved - library.stats(gpu)["reserved_bytes"])
+        return None
     try:
         if torch.cuda.get_device_properties(gpu).is_integrated:
-            return None, of_pools
+            return None
         free, total = torch.cuda.mem_get_info(gpu)
     except (RuntimeError, AssertionError):
-        return None, of_pools
-    return max(0, total - free - reserved), of_pools
+        return None
+    # What memory_reserved() returns, which flattens all statistics for it, in some 100 us.
+    reserved = torch.cuda.memory.memory_stats_as_nested_dict(gpu)["reserved_bytes"]["all"]["current"]
+    return max(0, total - free - reserved)

@@ -7,16 +7,15 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .. import _native, _tracking
+from .. import _native
 from .._common.messages import format_bytes
 from .._native.sites import Frame
 from .._program import code_lines
-from . import source_flow
-from .accusations import Accusation
+from . import kept_pools, source_flow
+from .accusations import OTHERS, Accusation
 from .bounds import Bound
 from .holders import Evidence, Holder
 from .names import Name
-from .outside import NO_SITE
 
 
 class Leak(NamedTuple):
@@ -209,13 +208,9 @@ def _is_one_tensor(leak: Leak) -> bool:
     return name.collection == "tensor" and name.kind in ("variable", "attribute", "buffer")
 
 
-def _is_of_native(leak: Leak) -> bool:
-    return leak.kind == "growing" and leak.accusation.site.number == NO_SITE
-
-
-def _is_of_graphs(leak: Leak) -> bool:
-    tracker = _tracking.current()
-    return tracker is not None and tracker.outside.are_of_graphs(leak.accusation.finding.gpu)
+def _is_more(leak: Leak, whose: str) -> bool:
+    """Whether there are more of them, rather than larger ones."""
+    return leak.accusation.whose == whose and leak.kind != "growing" and not _fits_when_full(leak)
 
 
 def _was_shared(leak: Leak) -> bool:
@@ -237,17 +232,10 @@ RULES = (
         "library with an allocator of its own (NCCL, CuPy, DALI, TensorRT) that is used anew each time",
     ),
     Rule(
-        "cuda_graph_per_shape",
-        lambda leak: _is_of_native(leak) and _is_of_graphs(leak),
-        "PyTorch's private pools grow, those of CUDA graphs and MemPools: capture graphs for a few padded shapes "
-        "instead of each, give them one pool (pool=first.pool()), and let old graphs go",
-    ),
-    Rule(
-        "private_pool",
-        lambda leak: _is_of_native(leak),
-        "PyTorch's own allocator holds it, most of it in no CUDA graph: look for what is kept of the tensors that are "
-        "made within torch.cuda.use_mem_pool(), in a pool with no_split or an allocator of its own, or while caching "
-        "is off",
+        "failed_capture",
+        lambda leak: leak.accusation.whose == kept_pools.LOST,
+        "captures of CUDA graphs fail, and PyTorch keeps for ever what each has taken: mend what their errors name, or "
+        "capture no more once one has failed",
     ),
     Rule(
         "reference_cycle",
@@ -278,6 +266,35 @@ RULES = (
         lambda leak: leak.holder.name.kind == "context",
         "{holder}: an attribute of ctx that holds an output keeps the graph that made it, and that graph keeps "
         "ctx: use ctx.save_for_backward(), which knows of outputs",
+    ),
+    Rule(
+        "cuda_graph_per_shape",
+        lambda leak: _is_more(leak, kept_pools.GRAPHS) and leak.is_held,
+        "{holder} gets more CUDA graphs, or results of them, with each epoch: capture graphs for a few padded shapes "
+        "instead of each, into one pool (pool=first.pool()), and reset() those that are done with",
+    ),
+    Rule(
+        "cuda_graph_per_shape",
+        lambda leak: _is_more(leak, kept_pools.GRAPHS),
+        "CUDA graphs that are captured anew keep it: capture graphs for a few padded shapes instead of each, into one "
+        "pool (pool=first.pool()), and let old graphs go",
+    ),
+    Rule(
+        "private_pool",
+        lambda leak: _is_more(leak, kept_pools.MEM_POOLS),
+        "{holder} gets more MemPools with each epoch, and what is free in one of no_split, or with an allocator of its "
+        "own, serves no other: use one again, or let it go",
+    ),
+    Rule(
+        "shared",
+        lambda leak: _is_more(leak, OTHERS) and leak.is_held,
+        "{holder} keeps tensors that another process has shared, and that cannot free them: let them go once they are "
+        "used, or keep .cpu() of them",
+    ),
+    Rule(
+        "shared",
+        lambda leak: _is_more(leak, OTHERS),
+        "another process has shared it, and cannot free it: let go of what was received, or keep .cpu() of it",
     ),
     Rule(
         "scalars_kept",  # losses that are logged as tensors, without their graphs: a few hundred bytes each

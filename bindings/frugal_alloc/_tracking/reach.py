@@ -11,7 +11,7 @@ from typing import Any
 
 from .._program.frame_variables import variables
 from .._program.users_code import is_ours
-from . import live_tensors, raw_objects
+from . import kept_pools, live_tensors, raw_objects
 from .roots import Root
 
 # 0.7 us each: a process with transformers imported has 350,000.
@@ -39,7 +39,7 @@ class Reach:
         #: Number of the object that led to each; -1 - n: it is the value of root n.
         self.parents: list[int] = []
         self.roots: list[Root] = []
-        #: Numbers of those that are tensors, and of those that are torch.nn.Modules.
+        #: Numbers of those that are tensors, or keep a private pool; and of those that are torch.nn.Modules.
         self.tensors: list[int] = []
         self.modules: list[int] = []
         self._most = most
@@ -47,13 +47,13 @@ class Reach:
         self._skipped: list[int] = []
         # Come last: parameters are a model's first of all.
         self._optimizers: deque[int] = deque()
-        self._enters_libraries = False
+        self.has_entered_libraries = False
         # By the id of a class: one may have a hash of its own.
         self._finders: dict[int, Finder] = dict(_FINDERS)
 
     def enter_libraries(self) -> None:
         """From now on classes of libraries are walked into, too, also those that were passed by."""
-        self._enters_libraries = True
+        self.has_entered_libraries = True
         skipped, self._skipped = self._skipped, []
         self._walk(deque(skipped))
 
@@ -96,14 +96,14 @@ class Reach:
         find = self._finders.get(id(kind))
         if find is None:
             find = self._finders[id(kind)] = _finder(kind)
-        if find is _tensor_parts:
+        if find is _tensor_parts or find is _keeper_parts:
             self.tensors.append(number)
         elif find is _module_parts:
             self.modules.append(number)
         elif find is _optimizer_parts:
             self._optimizers.append(number)
             return ()
-        if find is _class_members and not self._enters_libraries and not raw_objects.is_users_class(value):
+        if find is _class_members and not self.has_entered_libraries and not raw_objects.is_users_class(value):
             self._skipped.append(number)
             return ()
         return find(value)
@@ -120,10 +120,12 @@ class Reach:
         return self.roots[-1 - self.parents[number]]
 
 
-def tensors_within(value: Any) -> list[Any]:
-    """The tensors that one object reaches, the nearest first."""
+def tensors_within(value: Any, enters_libraries: bool) -> list[Any]:
+    """The tensors that one object reaches, and the keepers of pools, the nearest first."""
     reach = Reach(MOST_WITHIN)
     reach.walk([Root("object", "", value, None, "", True)])
+    if enters_libraries:
+        reach.enter_libraries()
     return [reach.objects[number] for number in reach.tensors]
 
 
@@ -193,6 +195,10 @@ def _optimizer_parts(optimizer: Any) -> Iterable[Any]:
     return gc.get_referents(optimizer)
 
 
+def _keeper_parts(keeper: Any) -> Iterable[Any]:
+    return gc.get_referents(keeper)
+
+
 def _tensor_parts(tensor: Any) -> Iterable[Any]:
     parts = gc.get_referents(tensor)
     gradient = live_tensors.gradient_of(tensor)
@@ -226,4 +232,6 @@ def _finder(kind: type) -> Finder:
         return _module_parts
     if id(_optimizer_type()) in bases:
         return _optimizer_parts
+    if not bases.isdisjoint(map(id, kept_pools.keeper_types())):
+        return _keeper_parts
     return _array_items if kind is _array_type() else gc.get_referents

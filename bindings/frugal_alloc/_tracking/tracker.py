@@ -196,7 +196,7 @@ class Tracker:
         self._look_for_witnesses()
 
     def _look_for_witnesses(self) -> None:
-        self.witnesses.look(self.cycles, self.epochs, self.suppressions)
+        self.witnesses.look(self.cycles, self.epochs, self.outside, self.suppressions)
         self.at_epoch_end()
 
     def _look_around(self) -> None:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from .._common.messages import format_bytes
 from .._native import Library
 from .._native.epochs import Finding
-from .._native.sites import Site
 from . import accusations, declarations, holders, materiality, patterns, users_lines
-from .accusations import Accusation, Line
+from .accusations import NOWHERE, Accusation, Line
+from .holders import Evidence
+from .kept_pools import GRAPHS
 from .materiality import MOST_CONFIDENCE
-from .outside import NO_SITE
 from .patterns import Leak
 from .tracker import Tracker
 from .trained import IS_TRAINED, WAS_TRAINED
@@ -40,12 +40,13 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]], search
         searches: Whether to look for who holds what leaks, which takes tenths of a second; else only who was seen
             holding it before counts.
     """
-    of_lines = accusations.find(library, tracker.cycles, tracker.epochs)
+    of_lines = accusations.find(library, tracker.cycles, tracker.epochs, tracker.outside)
     accused, kept_after, notes = _without_trained(library, of_lines, tracker)
     of_gpus = _of_gpus(tracker)
     audible, audible_of_gpus = (_audible(part, tracker) for part in (accused, of_gpus))
     silenced = len(accused) - len(audible) + len(of_gpus) - len(audible_of_gpus)
     evidence = tracker.witnesses.of(audible) if searches else tracker.witnesses.remembered(audible)
+    audible = _with_graphs(audible, evidence)
     audible += audible_of_gpus
     evidence += [holders.NOTHING] * len(audible_of_gpus)
     rates, rooms = _rates(audible), materiality.rooms(gpus)
@@ -66,6 +67,16 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]], search
     accused_holders = {holder["what"] for row in rows for holder in row["held_by"]}
     notes += [advice for what, advice in benign if what not in accused_holders]
     return Judgement(gpus, sorted(rows, key=_order)[:MOST_VERDICTS], silenced, notes)
+
+
+def _with_graphs(accused: list[Accusation], evidence: list[Evidence]) -> list[Accusation]:
+    """What is held together with CUDA graphs belongs to these: the inputs that a graph reads lie in no pool."""
+    names = [{(holder.name.what, holder.name.line) for holder in held.holders[:1]} for held in evidence]
+    with_graphs = set().union(*(held for one, held in zip(accused, names, strict=True) if one.whose == GRAPHS))
+    return [
+        accusation if held.isdisjoint(with_graphs) else accusation._replace(whose=GRAPHS)
+        for accusation, held in zip(accused, names, strict=True)
+    ]
 
 
 def _without_trained(
@@ -89,12 +100,11 @@ def _without_trained(
 
 
 def _of_gpus(tracker: Tracker) -> list[Accusation]:
-    """What grows on a GPU at no line."""
+    """What others have of a GPU, and grows."""
     steps = tracker.epochs.steps_per_epoch or 1.0
     has_steps = tracker.epochs.steps > 0
-    nowhere = Site(NO_SITE, "", (), "", 0)
     return [
-        Accusation(finding, nowhere, None, finding.bytes_per_epoch / steps if has_steps else None, None)
+        Accusation(finding, NOWHERE, None, finding.bytes_per_epoch / steps if has_steps else None, None)
         for finding in tracker.outside.found(steps)
     ]
 
