@@ -48,7 +48,9 @@ void AppendSegments(const Extent& extent, const BirthEpochs* births, std::vector
     in_run = true;
     segments.back().size += block->size;
     segments.back().blocks.push_back(ViewOf(*block, births));
-    if (block->IsFree()) segments.back().unusable += UnusablePart(*block);
+    // What a private pool keeps free in its segments is no fragment.
+    const bool is_kept = extent.kind() == MemoryKind::kSegment && !segments.back().pool.is_default();
+    if (block->IsFree() && !is_kept) segments.back().unusable += UnusablePart(*block);
     if (block->state == BlockState::kAsleep || block->state == BlockState::kClaimed) {
       segments.back().emptied += EmptyPagesFrom(*block);
     }

@@ -57,6 +57,18 @@ void TellOfHost(GpuMemory& gpu, OutOfMemoryFacts& facts) {
   facts.outside = std::max(host->total - host->available - facts.reserved - facts.native_reserved, Bytes(0));
 }
 
+// Free memory of segments of private pools.
+Bytes KeptByPools(GpuMemory& gpu) {
+  Bytes kept;
+  for (const SegmentView& segment : gpu.allocator().inspect().Snapshot()) {
+    if (segment.pool.is_default() || segment.mapped) continue;
+    for (const BlockView& block : segment.blocks) {
+      if (block.state == BlockView::State::kFree) kept += block.size;
+    }
+  }
+  return kept;
+}
+
 OutOfMemoryFacts FactsOf(GpuMemory& gpu, const OutOfMemoryReport& report, Bytes native_reserved) {
   OutOfMemoryFacts facts;
   facts.gpu = gpu.ordinal();
@@ -72,7 +84,8 @@ OutOfMemoryFacts FactsOf(GpuMemory& gpu, const OutOfMemoryReport& report, Bytes 
   facts.device_total = report.device_total;
   facts.outside = std::max(facts.device_total - facts.device_free - facts.reserved - facts.native_reserved, Bytes(0));
   facts.largest_free = report.largest_free;
-  facts.unusable = report.unusable;
+  facts.kept = KeptByPools(gpu);
+  facts.unusable = std::max(report.unusable - facts.kept, Bytes(0));
   facts.gained = report.remedies;
   facts.limit_name = gpu.limit().Name();
   TellOfHost(gpu, facts);
@@ -138,7 +151,7 @@ std::string OutOfMemoryMessage(const OutOfMemoryFacts& facts) {
   absl::StrAppend(&message, VerdictText(facts), " ", HeldByUs(facts.reserved, facts.allocated, facts.awaiting));
   if (facts.native_reserved > Bytes(0)) {
     absl::StrAppend(&message, " PyTorch's native allocator has reserved ", FormatBytes(facts.native_reserved),
-                    " (CUDA graphs, memory pools, tensors older than frugal_alloc.enable()).");
+                    " (before frugal_alloc.enable(), or while it was disabled).");
   }
   if (!facts.host.empty()) {
     absl::StrAppend(&message, " ", facts.host);

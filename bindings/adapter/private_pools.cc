@@ -1,5 +1,6 @@
 #include "bindings/adapter/private_pools.h"
 
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
@@ -13,11 +14,15 @@
 namespace frugal {
 namespace {
 
+// Within a capture, too; see c10's own use.
+using Relaxed = c10::cuda::CUDAStreamCaptureModeGuard;
+
 class AllocatorSource final : public SegmentSource {
  public:
   explicit AllocatorSource(std::shared_ptr<caching::CUDAAllocator> allocator) : allocator_(std::move(allocator)) {}
 
   absl::StatusOr<Address> Malloc(Bytes size) override {
+    const Relaxed relaxed(cudaStreamCaptureModeRelaxed);
     try {
       void* const segment = allocator_->raw_alloc(static_cast<size_t>(size.count()));
       if (segment == nullptr) return absl::ResourceExhaustedError("the pool's own allocator returned no memory");
@@ -28,6 +33,7 @@ class AllocatorSource final : public SegmentSource {
   }
 
   absl::Status Free(Address segment) override {
+    const Relaxed relaxed(cudaStreamCaptureModeRelaxed);
     try {
       allocator_->raw_delete(segment.pointer());
       return absl::OkStatus();
@@ -43,6 +49,7 @@ class AllocatorSource final : public SegmentSource {
 class RuntimeSource final : public SegmentSource {
  public:
   absl::StatusOr<Address> Malloc(Bytes size) override {
+    const Relaxed relaxed(cudaStreamCaptureModeRelaxed);
     void* segment = nullptr;
     const cudaError_t error = cudaMalloc(&segment, static_cast<size_t>(size.count()));
     if (error == cudaSuccess) return Address(segment);
@@ -51,6 +58,7 @@ class RuntimeSource final : public SegmentSource {
   }
 
   absl::Status Free(Address segment) override {
+    const Relaxed relaxed(cudaStreamCaptureModeRelaxed);
     const cudaError_t error = cudaFree(segment.pointer());
     if (error == cudaSuccess) return absl::OkStatus();
     static_cast<void>(cudaGetLastError());

@@ -33,6 +33,7 @@ struct PoolFigures {
   int holders = 0;        // graphs and objects; 0: it was released
   Bytes reserved;
   Bytes allocated;
+  Bytes kept;  // free, and nobody else's as long as somebody holds the pool
   Bytes idle;  // in segments that hold nothing: what comes back once nobody holds the pool
 };
 

@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "bindings/adapter/pool_streams.h"
+
 namespace frugal {
 namespace {
 
@@ -47,17 +49,21 @@ Routing::Destination Routing::DestinationOf(c10::DeviceIndex device, cudaStream_
   const auto route = std::find_if(routes_.rbegin(), routes_.rend(),
                                   [&](const Route& r) { return r.device == device && r.filter(stream); });
   if (route == routes_.rend()) return {false, kDefaultPool, Kind()};
+  route->was_captured |= route->may_capture;
   const bool may_be_captured = std::any_of(routes_.begin(), routes_.end(), [device](const Route& open) {
     return open.device == device && open.may_capture;
   });
   return {false, route->pool, std::max(route->kind, Kind()), 0, may_be_captured};
 }
 
-void Routing::Open(c10::DeviceIndex device, MempoolId_t pool, MemoryKind kind, Filter filter, bool may_capture) {
+bool Routing::Route::IsOver() const { return was_captured && stream.has_value() && !IsCaptured(*stream); }
+
+void Routing::Open(c10::DeviceIndex device, MempoolId_t pool, MemoryKind kind, Filter filter, bool may_capture,
+                   std::optional<cudaStream_t> stream) {
   std::optional<absl::MutexLock> opening_for_capture;
   if (may_capture) opening_for_capture.emplace(&opening_for_capture_[static_cast<size_t>(device)]);
   absl::MutexLock lock(&mutex_);
-  routes_.push_back({device, pool, kind, std::move(filter), may_capture});
+  routes_.push_back({device, pool, kind, std::move(filter), may_capture, stream});
   exceptions_.fetch_add(1, std::memory_order_release);
 }
 
@@ -81,13 +87,14 @@ void Routing::UseSegments(c10::DeviceIndex device, MempoolId_t pool) {
 
 bool Routing::HasOpenPool(c10::DeviceIndex device) const {
   absl::MutexLock lock(&mutex_);
-  return std::any_of(routes_.begin(), routes_.end(), [&](const Route& route) { return route.device == device; });
+  return std::any_of(routes_.begin(), routes_.end(),
+                     [&](const Route& route) { return route.device == device && !route.IsOver(); });
 }
 
 bool Routing::MayCapture(c10::DeviceIndex device) const {
   absl::MutexLock lock(&mutex_);
   return std::any_of(routes_.begin(), routes_.end(),
-                     [&](const Route& route) { return route.device == device && route.may_capture; });
+                     [&](const Route& route) { return route.device == device && route.may_capture && !route.IsOver(); });
 }
 
 void Routing::WithoutCapture(c10::DeviceIndex device, absl::FunctionRef<void()> call) const {

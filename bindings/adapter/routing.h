@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -68,7 +69,9 @@ class Routing {
 
   // Requests on `device` that `filter` accepts belong to `pool` until Close. `may_capture`: not as use_mem_pool opens a
   // pool, but for a graph; waits for a WithoutCapture of that device.
-  void Open(c10::DeviceIndex device, MempoolId_t pool, MemoryKind kind, Filter filter, bool may_capture);
+  // `stream`: of PyTorch's own, which a graph will be captured from.
+  void Open(c10::DeviceIndex device, MempoolId_t pool, MemoryKind kind, Filter filter, bool may_capture,
+            std::optional<cudaStream_t> stream = std::nullopt);
   void Close(c10::DeviceIndex device, MempoolId_t pool);
   // What is open of the pool gets segments from now on.
   void UseSegments(c10::DeviceIndex device, MempoolId_t pool);
@@ -92,6 +95,12 @@ class Routing {
     MemoryKind kind;
     Filter filter;
     bool may_capture;
+    // Of one that may capture: the stream to be captured, where it lasts, and whether it was seen to be.
+    std::optional<cudaStream_t> stream;
+    mutable bool was_captured = false;
+
+    // Whether PyTorch has ended it, also where a capture failed, of which nobody is told (torch 2.11).
+    bool IsOver() const;
   };
 
   // Returns what the flag was before.

@@ -120,7 +120,8 @@ void* TorchAllocator::AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_
 void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t pool,
                                          std::function<bool(cudaStream_t)> filter) {
   // A graph's filter is for a capture that is yet to begin.
-  const cudaStream_t current = c10::cuda::getCurrentCUDAStream(device).stream();
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device);
+  const cudaStream_t current = stream.stream();
   const bool may_capture = !filter(current) || IsCaptured(current);
   const PrivatePools::Key key(device, pool);
   // Native keeps the register of pools, and serves them while we are disabled.
@@ -132,7 +133,10 @@ void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t po
     if (may_capture || pools_.KindOf(key) == MemoryKind::kSegment) UseSegments(device, pool, may_capture);
     if (may_capture) gpus_.Get(device).device().SetReuseInCapture(ReusesInCapture());
   }
-  routing_.Open(device, pool, pools_.KindOf(key), std::move(filter), may_capture);
+  // One of the program's may be gone by the time that somebody asks about it.
+  const bool lasts = may_capture && !IsExternal(stream, current);
+  routing_.Open(device, pool, pools_.KindOf(key), std::move(filter), may_capture,
+                lasts ? std::optional(current) : std::nullopt);
   std::move(end).Cancel();
   if (may_capture) gpus_.AwaitIdleRelease();
 }
@@ -166,8 +170,11 @@ std::vector<PoolFigures> TorchAllocator::DescribePools() {
         if (block.state == BlockView::State::kAllocated) figures.allocated += block.size;
         if (block.state == BlockView::State::kFree) free += block.size;
       }
-      // A segment of cudaMalloc goes back whole.
-      if (segment.mapped || free == segment.size) figures.idle += free - segment.unusable;
+      if (segment.mapped) figures.idle += free - segment.unusable;
+      if (segment.mapped) continue;
+      figures.kept += free;
+      // One of cudaMalloc goes back whole.
+      if (free == segment.size) figures.idle += free;
     }
   });
   return pools_.Figures(found);
@@ -187,7 +194,7 @@ bool TorchAllocator::checkPoolLiveAllocations(c10::DeviceIndex device, MempoolId
 std::shared_ptr<caching::AllocatorState> TorchAllocator::getCheckpointState(c10::DeviceIndex device, MempoolId_t pool) {
   if (routing_.AllGoesToNative()) return native().getCheckpointState(device, pool);
   // What is asked for from now on must be there again at the same addresses.
-  UseSegments(device, pool, /*captured=*/true);
+  UseSegments(device, pool, /*captured=*/false);
   return std::make_shared<PoolCheckpoint>(pool, LiveBlocksOf(gpus_.Get(device), pool));
 }
 

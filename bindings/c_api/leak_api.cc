@@ -62,11 +62,13 @@ frugal_finding ToC(const LineFinding& finding) {
 std::string ToJson(const PoolFigures& pool) {
   return JsonObject()
       .Integer("gpu", pool.gpu)
+      .Value("id", absl::StrCat("[", pool.pool.first, ",", pool.pool.second, "]"))
       .Integer("site", static_cast<int>(pool.site))
       .Truth("captured", pool.captured)
       .Integer("holders", pool.holders)
       .Integer("reserved_bytes", pool.reserved.count())
       .Integer("allocated_bytes", pool.allocated.count())
+      .Integer("kept_bytes", pool.kept.count())
       .Integer("idle_bytes", pool.idle.count())
       .Done();
 }

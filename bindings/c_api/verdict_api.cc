@@ -44,6 +44,7 @@ std::string ToJson(const OutOfMemoryFacts& facts) {
       .Integer("outside_bytes", facts.outside.count())
       .Integer("largest_free_bytes", facts.largest_free.count())
       .Integer("unusable_bytes", facts.unusable.count())
+      .Integer("kept_bytes", facts.kept.count())
       .Integer("missing_bytes", facts.missing.count())
       .Text("limit_name", facts.limit_name)
       .Value("tried",

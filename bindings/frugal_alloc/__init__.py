@@ -74,10 +74,10 @@ def enable(
 
     May be called before CUDA has started, or at any later time; it does not start CUDA. Tensors that exist stay where
     they are and are freed as before. A later call changes the settings that it names and nothing else. Memory of CUDA
-    graphs, and of pools with an allocator of their own, stays with PyTorch's own allocator; so does all new memory
-    while the program has turned ``expandable_segments`` off in the middle of a run. A memory fraction that was set
-    still applies. A recording of memory history that is under way covers the new memory, too. With ``FRUGAL_ALLOC=0``
-    in the environment this function does nothing; :func:`is_enabled` tells.
+    graphs, and of pools that are not to be split or have an allocator of their own, lies in segments that are never
+    remapped; so does all new memory while the program has turned ``expandable_segments`` off in the middle of a run. A
+    memory fraction that was set still applies. A recording of memory history that is under way covers the new memory,
+    too. With ``FRUGAL_ALLOC=0`` in the environment this function does nothing; :func:`is_enabled` tells.
 
     Args:
         memory_limit: The most that this process may hold on each GPU, PyTorch's own allocator included: bytes,
@@ -151,7 +151,8 @@ def memory_stats(device: int | str | object = None) -> dict[str, int]:
         - ``out_of_memory_errors``: requests that could not be served at all
         - ``device_allocations``, ``device_frees``: pieces of physical memory taken from the driver and given back
         - ``driver_failures``: calls of the driver that failed, without the program having to know
-        - ``native_allocated_bytes``: memory of PyTorch's own allocator that is in use beside ours
+        - ``native_allocated_bytes``: memory of PyTorch's own allocator that is in use beside ours: what it served
+          before :func:`enable`, or while we were disabled
         - ``native_reserved_bytes``: physical memory that PyTorch's own allocator holds beside ours
         - ``limit_bytes``: the most that both may hold together; 0: as much as there is
         - ``virtual_memory``: 1 if the GPU can map memory, 0 if it gets plain ``cudaMalloc`` segments

@@ -13,7 +13,7 @@ Bytes TakeableBytes(const OutOfMemoryFacts& facts, Bytes device_free) {
 }  // namespace
 
 Bytes MissingBytes(const OutOfMemoryFacts& facts) {
-  const Bytes idle = facts.reserved - facts.allocated - facts.awaiting - facts.unusable;
+  const Bytes idle = facts.reserved - facts.allocated - facts.awaiting - facts.unusable - facts.kept;
   return std::max(facts.requested - TakeableBytes(facts, facts.device_free) - idle, Bytes(0));
 }
 

@@ -33,6 +33,7 @@ struct OutOfMemoryFacts {
   Bytes outside;       // in use, neither ours nor native's
   Bytes largest_free;  // block of ours
   Bytes unusable;      // free, but beside blocks in use in the same handle
+  Bytes kept;          // free, but private pools keep it
   Remedies gained;
   const char* limit_name = "";  // what set `limit`
   std::string host;             // where the GPU's memory is the host's: who has it, for people; else ""

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import fork_server
 import frugal_alloc
@@ -89,11 +90,15 @@ def captured(source: torch.Tensor, **how: object) -> tuple[torch.cuda.CUDAGraph,
 class UsersAllocator:
     """Calls cudaMalloc and cudaFree; has the sizes of what pools of its `allocator` hold in `live`, by address."""
 
-    def __init__(self):
+    _functions: ClassVar[list[Any]] = []  # for ever, since a pool may outlive this
+
+    def __init__(self) -> None:
         runtime, self.live, self.is_out = cuda_runtime(), {}, False
+        self.on_request = lambda: None
 
         @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
         def allocate(size, device, stream):
+            self.on_request()
             pointer = ctypes.c_void_p()
             if self.is_out or runtime.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)) != 0:
                 return None
@@ -105,8 +110,8 @@ class UsersAllocator:
             assert self.live.pop(pointer) == size
             assert runtime.cudaFree(ctypes.c_void_p(pointer)) == 0
 
-        self._functions = allocate, free
-        pointers = (ctypes.cast(function, ctypes.c_void_p).value for function in self._functions)
+        self._functions += (allocate, free)
+        pointers = (ctypes.cast(function, ctypes.c_void_p).value for function in (allocate, free))
         self.allocator = torch._C._cuda_customAllocator(*pointers)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from binding_helpers import MIB, captured, empty
+from binding_helpers import MIB, captured, empty, pooled
 
 
 class CheckpointedPool:
@@ -78,7 +78,9 @@ def test_what_a_checkpoint_frees_serves_the_next_request(pool):
     "is_older",
     [
         False,
-        pytest.param(True, marks=pytest.mark.xfail(strict=True, reason="its block waits for the stream, as in native")),
+        pytest.param(
+            True, marks=pytest.mark.xfail(run=False, reason="it waits for the stream, as in native; ends the process")
+        ),
     ],
 )
 def test_a_checkpoint_is_restored_where_another_stream_has_used_what_goes_and_what_stays(pool, is_older):
@@ -93,6 +95,16 @@ def test_a_checkpoint_is_restored_where_another_stream_has_used_what_goes_and_wh
     torch.cuda.synchronize()
     pool.restore(state, *([] if is_older else [tensor]))
     assert pool.has(*([before.data_ptr()] if is_older else []))
+
+
+@pytest.mark.xfail(strict=True, reason="a block comes back with the size that was asked for, and its rest is free")
+def test_a_block_that_must_not_be_split_comes_back_whole():
+    pool = torch.cuda.MemPool(no_split=True)
+    tensor = pooled(pool, 2 * MIB)
+    state, allocated = torch._C._cuda_getCheckpointState(0, pool.id), torch.cuda.memory_allocated()
+    torch._C._cuda_setCheckpointPoolState(0, state, [], [])
+    assert torch.cuda.memory_allocated() == allocated
+    del tensor
 
 
 def test_graphs_and_checkpoints_of_one_pool_take_turns(pool):

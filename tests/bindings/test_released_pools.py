@@ -250,7 +250,6 @@ report(held=torch.cuda.memory_reserved())
 """
 
 
-@pytest.mark.xfail(reason="segments are given back never again, since a capture seems to go on", strict=True)
 def test_after_a_capture_that_was_invalidated_no_more_is_held_than_by_pytorchs_own() -> None:
     """PyTorch 2.11 never learns that it is over, and goes on as if one were under way."""
     ours = run_well("import frugal_alloc; frugal_alloc.enable()\n" + FAILED_CAPTURE)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+from frugal_alloc._native.out_of_memory import OutOfMemory
+from frugal_alloc._out_of_memory import situation
+
 RECEIVER = """
 import json, sys
 import frugal_alloc, torch
@@ -53,3 +57,24 @@ def test_who_keeps_what_was_received_is_told_with_the_line(run_program: Callable
 
 def test_what_is_received_and_let_go_is_no_leak(run_program: Callable[..., Any]) -> None:
     assert run_program(RECEIVER, "lets go")["verdicts"] == []
+
+
+@pytest.mark.parametrize(
+    "verdict, pattern, told",
+    [
+        ("outside", "shared", "leak"),
+        ("too_big", "shared", "leak"),
+        ("too_big", "cuda_graph_per_shape", "leak"),
+        # Others may have much besides.
+        ("outside", "cuda_graph_per_shape", "outside"),
+        ("fragmentation", "shared", "fragmentation"),
+    ],
+)
+def test_an_error_is_a_leaks_where_what_the_library_does_not_know_of_is_enough(
+    verdict: str, pattern: str, told: str
+) -> None:
+    missing = 100 << 20
+    facts = OutOfMemory(0, missing, 0, verdict, 0, 0, 0, 0, 1 << 30, 0, 1 << 30, 1 << 30, 0, 0, missing, "", [])
+    rows = [{"kind": "leak", "pattern": pattern, "bytes": missing // 2} for _ in range(2)]
+    assert situation._verdict(facts, rows) == told
+    assert situation._verdict(facts, rows[:1]) == verdict

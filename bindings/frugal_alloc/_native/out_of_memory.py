@@ -34,13 +34,13 @@ class OutOfMemory(NamedTuple):
     outside_bytes: int  # in use, but neither ours nor PyTorch's
     largest_free_bytes: int  # block of ours
     unusable_bytes: int  # free, but in handles that tensors in use share
-    kept_bytes: int  # free, but private pools keep it
     missing_bytes: int  # by so much the request did not fit
     limit_name: str
     tried: list[dict[str, Any]]  # "what" was tried, and "gained_bytes"
     host: str = ""  # where the GPU's memory is the host's: who has it
     host_own_bytes: int = 0  # pageable memory of this process, then
     asleep_bytes: int = 0
+    kept_bytes: int = 0  # free, but private pools keep it
 
 
 # The result is an address, as the text must outlive the call.

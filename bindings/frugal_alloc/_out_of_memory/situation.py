@@ -10,7 +10,7 @@ from .._interruptions import attempt
 from .._native.sites import Frame
 from .._program.code_lines import CodeLine
 from .._report import private_pools
-from .._tracking import users_lines
+from .._tracking import received, users_lines
 from . import graphs, holding_lines, kept, levers, library_settings, step, variables
 from .holding_lines import HoldingLine
 from .scene import LEAST_BYTES, Advice, Scene
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 #: Kinds of verdicts about memory that the program keeps.
 LEAKS = ("leak", "growing", "suspect", "cycle")
-# Patterns of what private pools keep.
-_OF_POOLS = ("cuda_graph_per_shape", "failed_capture", "private_pool")
+# Patterns of what the library does not know of: what private pools keep, and what other processes have shared.
+_UNSEEN = ("cuda_graph_per_shape", "failed_capture", "private_pool", "shared")
 
 
 class Fragmentation(NamedTuple):
@@ -90,9 +90,10 @@ class Situation(NamedTuple):
             return True
         place = row["file"], row["line"]
         held = sum(holder.bytes for holder in self.holders if holder.code_line[:2] == place)
-        if row["pattern"] in _OF_POOLS:
+        if row["pattern"] in _UNSEEN:
             pools = [pool for pool in self.pools if (pool["file"], pool["line"]) == place and not pool["released"]]
-            held += sum(pool["kept_bytes"] for pool in pools)
+            opened = [one for one in received.now().get(row["gpu"], []) if one.frame and one.frame[:2] == place]
+            held += sum(pool["kept_bytes"] for pool in pools) + sum(one.bytes for one in opened)
         return 2 * held >= row["bytes"]
 
 
@@ -105,10 +106,10 @@ def _verdict(facts: OutOfMemory, here: list[dict[str, Any]]) -> str:
         # The library knows how much is outside, but not that it has come to be there in the course of the run.
         if any(row["kind"] == "outside" and _suffices(row["bytes"], facts) for row in enough):
             return "outside"
-        # Nor of what no line has.
-        if sum(row["bytes"] for row in here if row["pattern"] in _OF_POOLS) >= facts.missing_bytes:
-            return "leak"
-    return facts.verdict
+    # Nor does it know of these; to it, what others have shared is outside.
+    unseen = _UNSEEN if facts.verdict == "too_big" else ("shared",) if facts.verdict == "outside" else ()
+    kept = sum(row["bytes"] for row in here if row["pattern"] in unseen)
+    return "leak" if kept and kept >= facts.missing_bytes else facts.verdict
 
 
 def _suffices(gone: int, facts: OutOfMemory) -> bool:

@@ -282,8 +282,7 @@ RULES = (
     Rule(
         "private_pool",
         lambda leak: _is_more(leak, kept_pools.MEM_POOLS),
-        "{holder} gets more MemPools with each epoch, and what is free in one of no_split, or with an allocator of its "
-        "own, serves no other: use one again, or let it go",
+        "{holder} gets more MemPools with each epoch, each with memory for itself: use one again, or let it go",
     ),
     Rule(
         "shared",
