@@ -93,8 +93,9 @@ bool Routing::HasOpenPool(c10::DeviceIndex device) const {
 
 bool Routing::MayCapture(c10::DeviceIndex device) const {
   absl::MutexLock lock(&mutex_);
-  return std::any_of(routes_.begin(), routes_.end(),
-                     [&](const Route& route) { return route.device == device && route.may_capture && !route.IsOver(); });
+  return std::any_of(routes_.begin(), routes_.end(), [&](const Route& route) {
+    return route.device == device && route.may_capture && !route.IsOver();
+  });
 }
 
 void Routing::WithoutCapture(c10::DeviceIndex device, absl::FunctionRef<void()> call) const {

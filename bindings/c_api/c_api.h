@@ -137,8 +137,8 @@ const char* frugal_segments(void);
 
 /* PyTorch's private pools, a list in JSON: {"gpu", "id": two numbers, "site": where it was made; 0: not known,
    "captured": by a graph, "holders": graphs and objects; 0: it was released, "reserved_bytes", "allocated_bytes",
-   "kept_bytes": free, and nobody else's as long as somebody holds the pool, "idle_bytes": in segments that hold nothing,
-   which come back once nobody holds the pool}. */
+   "kept_bytes": free, and nobody else's as long as somebody holds the pool, "idle_bytes": in segments that hold
+   nothing, which come back once nobody holds the pool}. */
 const char* frugal_private_pools(void);
 
 /* --- Leaks, by epoch. */

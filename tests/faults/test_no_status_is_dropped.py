@@ -28,6 +28,8 @@ DELIBERATE = {
     },
     "allocator/sleep.cc": {"static_cast<void>(Locked<absl::Status>(": "the status is kept in health"},
     "allocator/kept_pools.cc": {"KeepInPlace(start, size, false)": "only where somebody let go of more than it kept"},
+    "allocator/block_returns.cc": {"pools_.LetGo(pools, only)": "no status: the names of the pools"},
+    "allocator/blocks/arena_set.h": {"kept_.": "no status"},
     "allocator/blocks/fence.cc": {"HasPassed().value_or(false)": "the failure of the wait before it is returned"},
     "allocator/miss_ladder.cc": {
         "asked.value_or(": "counted as absorbed in the line before",
@@ -40,7 +42,7 @@ DELIBERATE = {
     "allocator/blocks/stream_questions.cc": {"answer.value_or(false)": "counted as absorbed in the line before"},
     "bindings/include/frugal_alloc/torch.h": {
         "frugal_keep_in_place(address_, bytes_, 0)": "in the destructor: what was kept is let go as often",
-        "frugal_cuda_malloc(0)": "in the destructor: PyTorch takes a text of its own again",
+        "frugal_cuda_malloc(0)": "in the destructor: what was entered is left",
         "frugal_epoch_end()": "fails only before enable(), where it is to do nothing",
         "frugal_expect_growth(": "fails for no phase, and this one was just made",
     },
@@ -62,6 +64,8 @@ DELIBERATE = {
     "bindings/c_api/sleep_api.cc": {"static_cast<void>(Guarded(": "null is returned, and the last error says why"},
     "bindings/adapter/tags.cc": {"static_cast<void>(Current())": "no status"},
     "bindings/adapter/pool_streams.cc": {"cudaGetLastError()": "the failure of the call before, which is answered"},
+    "bindings/adapter/private_pools.cc": {"cudaGetLastError()": "the failure of the call before, which is answered"},
+    "bindings/adapter/reclaimer.cc": {"ReturnReleased().value_or(": "where the driver fails, it is tried for again"},
     "bindings/adapter/peer_access.cc": {
         "CanReach(device, accessed)": "not known, so not relied on",
         "MayReach(device, Address(memory))": "not known, so let in",
@@ -73,8 +77,7 @@ DELIBERATE = {
     "bindings/tracking/phase_table.h": {"Find(": "no status"},
     "bindings/adapter/torch_allocator.cc": {"data.get_deleter()": "no status"},
     "bindings/adapter/torch_allocator_pools.cc": {
-        "KeepPool(": "fails only once an invariant is broken, and then nothing is given back or reused",
-        "ReleasePool(": "the same",
+        "ReleasePool(": "fails only once an invariant is broken, and then nothing is given back or reused",
         "SetTag(": "fails only for native's memory, which never sleeps",
     },
     "bindings/adapter/torch_compat.h": {"include_traces": "no status", "static_cast<void>(allocator)": "no status"},
