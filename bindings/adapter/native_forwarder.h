@@ -40,7 +40,7 @@ class NativeForwarder : public caching::CUDAAllocator {
   // createOrIncrefPool() of native's has been called, as torch.cuda.MemPool does. `allocator`: of the pool's memory;
   // null: this one.
   virtual void NotePoolMade(c10::DeviceIndex /*device*/, MempoolId_t /*pool*/,
-                            std::shared_ptr<caching::CUDAAllocator> /*allocator*/) {}
+                            const std::shared_ptr<caching::CUDAAllocator>& /*allocator*/) {}
   // No block of the pool may be split (torch 2.10).
   virtual void NeverSplit(c10::DeviceIndex /*device*/, MempoolId_t /*pool*/) {}
   // Gives a DataPtr of native's the deleter that this allocator answers for.
@@ -117,7 +117,7 @@ class NativeForwarder : public caching::CUDAAllocator {
   void createOrIncrefPool(c10::DeviceIndex device, MempoolId_t pool,
                           std::shared_ptr<caching::CUDAAllocator> allocator) override {
     native_.createOrIncrefPool(device, pool, allocator);
-    NotePoolMade(device, pool, std::move(allocator));
+    NotePoolMade(device, pool, allocator);
   }
   void setUseOnOOM(c10::DeviceIndex device, MempoolId_t pool, bool value) final {
     SetUseOnOutOfMemory(device, pool, value);

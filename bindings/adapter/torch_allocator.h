@@ -82,8 +82,8 @@ class TorchAllocator final : public NativeForwarder {
   void AnnotateMemory(const void* pointer, const std::string& metadata) override;
   void SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value) override;
   void NotePoolMade(c10::DeviceIndex device, MempoolId_t pool,
-                    std::shared_ptr<caching::CUDAAllocator> allocator) override {
-    pools_.NoteMade({device, pool}, SourceOf(std::move(allocator)));
+                    const std::shared_ptr<caching::CUDAAllocator>& allocator) override {
+    pools_.NoteMade({device, pool}, SourceOf(allocator));
   }
   void NeverSplit(c10::DeviceIndex device, MempoolId_t pool) override;
   c10::DataPtr Adopt(c10::DataPtr data) override;

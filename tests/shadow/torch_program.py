@@ -276,8 +276,11 @@ def check_nothing_was_left(gpu: int, size: int) -> None:
     """After an OOM: whole pages that nobody uses would not have done."""
     torch.cuda.synchronize()
     unused = torch.cuda.mem_get_info(gpu)[0] // PAGE
+    # Replays of a graph that lives may read what is free in its pool.
+    kept = {pool.id for pool in _native.load().private_pools() if pool.holders}
     for segment in torch.cuda.memory_snapshot():
-        if segment["device"] != gpu or not _native.load().owns(segment["address"]):
+        is_kept = not segment["is_expandable"] and segment["segment_pool_id"] in kept
+        if segment["device"] != gpu or is_kept or not _native.load().owns(segment["address"]):
             continue
         pages = set()
         for block in segment["blocks"]:
