@@ -3,7 +3,6 @@
 #ifndef FRUGAL_ALLOCATOR_ALLOCATOR_STATE_H_
 #define FRUGAL_ALLOCATOR_ALLOCATOR_STATE_H_
 
-#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -71,7 +70,6 @@ struct AllocatorState {
   ArenaSet arenas ABSL_GUARDED_BY(mutex);
   std::unique_ptr<Backing> backing ABSL_GUARDED_BY(mutex);
   KeptPools pools ABSL_GUARDED_BY(mutex);
-  std::atomic<bool> has_unread_pools{false};  // of `pools`, kUnread
   BlockReturns returns ABSL_GUARDED_BY(mutex);
   MissLadder ladder ABSL_GUARDED_BY(mutex);
   UseMarks use_marks ABSL_GUARDED_BY(mutex);

@@ -145,7 +145,6 @@ absl::Status DeviceAllocator::ReleasePool(PoolId pool) {
 
 absl::Status DeviceAllocator::ReleasePoolLocked(PoolId pool) {
   state_.pools.Release(pool);
-  NoteUnreadPools();
   return absl::OkStatus();
 }
 
@@ -155,13 +154,8 @@ absl::Status DeviceAllocator::KeepPool(PoolId pool, bool captured) {
 
 absl::Status DeviceAllocator::KeepPoolLocked(PoolId pool, bool captured) {
   state_.pools.Keep(pool, captured);
-  NoteUnreadPools();
   state_.CheckChange();
   return absl::OkStatus();
-}
-
-void DeviceAllocator::NoteUnreadPools() {
-  state_.has_unread_pools.store(state_.pools.HasReleased(KeptPools::Which::kUnread), std::memory_order_relaxed);
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::ReturnReleased() {
@@ -172,9 +166,7 @@ absl::StatusOr<Bytes> DeviceAllocator::ReturnReleasedLocked() {
   const Bytes before = state_.backing->held();
   // Where a stream is captured, they stay for now.
   if (state_.clocks.TryWaitForAll()) {
-    const std::vector<PoolId> pools = state_.pools.LetGo(KeptPools::Which::kUnread);
-    NoteUnreadPools();
-    for (const PoolId pool : pools) {
+    for (const PoolId pool : state_.pools.LetGo(KeptPools::Which::kUnread)) {
       state_.ledger.failures().Absorb(state_.backing->ReturnFree(kUnlimited, pool).status());
     }
   }

@@ -72,7 +72,7 @@ class DeviceAllocator {
   // Nobody holds the pool any more. What is in use there stays so.
   absl::Status ReleasePool(PoolId pool);
   // Whether ReturnReleased has something to do: one load.
-  bool HasReleasedPools() const { return state_.has_unread_pools.load(std::memory_order_relaxed); }
+  bool HasReleasedPools() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return state_.pools.has_unread(); }
   // Gives free memory of kept pools that were released, and that no graph can read, back to the device. The host waits
   // for all work. Returns what went.
   absl::StatusOr<Bytes> ReturnReleased();
@@ -133,7 +133,6 @@ class DeviceAllocator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   Allocation HandOut(Block* block, Bytes requested, void* annotation, Sample sample)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
-  void NoteUnreadPools() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::StatusOr<Bytes> ReturnReleasedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
   absl::Status KeepPoolLocked(PoolId pool, bool captured)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);

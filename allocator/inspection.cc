@@ -48,9 +48,10 @@ void AppendSegments(const Extent& extent, const BirthEpochs* births, std::vector
     in_run = true;
     segments.back().size += block->size;
     segments.back().blocks.push_back(ViewOf(*block, births));
-    // What a private pool keeps free in its segments is no fragment.
-    const bool is_kept = extent.kind() == MemoryKind::kSegment && !segments.back().pool.is_default();
-    if (block->IsFree() && !is_kept) segments.back().unusable += UnusablePart(*block);
+    if (block->IsFree()) {
+      segments.back().unusable += UnusablePart(*block);
+      segments.back().kept += KeptPart(*block);
+    }
     if (block->state == BlockState::kAsleep || block->state == BlockState::kClaimed) {
       segments.back().emptied += EmptyPagesFrom(*block);
     }

@@ -45,7 +45,9 @@ struct SegmentView {
   bool mapped;  // made of handles that can move; false: a segment of cudaMalloc
   std::vector<BlockView> blocks;
   Bytes emptied;   // without memory, since blocks are asleep; see Sleep
-  Bytes unusable;  // free, but in handles that blocks in use share: see allocator/stitching/unusable.h
+  // Of what is free; see allocator/stitching/unusable.h.
+  Bytes unusable;  // in handles that blocks in use share
+  Bytes kept;      // for its private pool alone
 };
 
 // A facet of a DeviceAllocator, for any thread. Once an invariant does not hold, nothing is found any more.

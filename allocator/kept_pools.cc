@@ -12,6 +12,7 @@ void KeptPools::Keep(PoolId pool, bool captured) {
   kept.is_released = false;
   ++captures_;
   if (captured) kept.last_capture = captures_;
+  Changed();
   if (kept.kept_since != 0) return;
   kept.kept_since = captures_;
   arenas_.SetKept(pool, true);
@@ -38,6 +39,7 @@ void KeptPools::Add(const Block& block, std::vector<Range>& ranges) {
 void KeptPools::Release(PoolId pool) {
   if (const auto kept = pools_.find(pool); kept != pools_.end()) {
     kept->second.is_released = true;
+    Changed();
   } else {
     arenas_.Release(pool);
   }
@@ -68,6 +70,7 @@ std::vector<PoolId> KeptPools::LetGo(Which which, const OnlyPool& only) {
     arenas_.SetKept(pool, false);
     arenas_.Release(pool);
   }
+  Changed();
   return gone;
 }
 

@@ -3,6 +3,7 @@
 #ifndef FRUGAL_ALLOCATOR_KEPT_POOLS_H_
 #define FRUGAL_ALLOCATOR_KEPT_POOLS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -38,6 +39,8 @@ class KeptPools {
   // Which of the released pools: all, or those that no graph is left to read.
   enum class Which { kAll, kUnread };
   bool HasReleased(Which which) const;
+  // HasReleased(kUnread), for any thread: one load.
+  bool has_unread() const { return has_unread_.load(std::memory_order_relaxed); }
   // The host has waited for all work since it was last asked whether there are some. Returns them.
   std::vector<PoolId> LetGo(Which which, const OnlyPool& only = std::nullopt);
 
@@ -53,11 +56,14 @@ class KeptPools {
 
   void Add(const Block& block, std::vector<Range>& ranges);
   bool IsMeant(const Pool& pool, Which which) const;
+  // To be called after each change.
+  void Changed() { has_unread_.store(HasReleased(Which::kUnread), std::memory_order_relaxed); }
 
   ArenaSet& arenas_;
   Backing& backing_;
   std::map<PoolId, Pool> pools_;
   int64_t captures_ = 0;
+  std::atomic<bool> has_unread_{false};
 };
 
 }  // namespace frugal

@@ -119,7 +119,8 @@ void MissLadder::NoteOutOfMemory(const Miss& miss, const absl::Status& failure) 
                                            .device_free = device.free,
                                            .device_total = device.total,
                                            .largest_free = parts_.arenas.LargestFree(),
-                                           .unusable = UnusableBytes(),
+                                           .unusable = OfFreeBlocks(&UnusablePart),
+                                           .kept = OfFreeBlocks(&KeptPart),
                                            .remedies = miss.remedies,
                                            .driver_failure = failure};
 }
@@ -138,16 +139,16 @@ Bytes MissLadder::FreeAnywhere() {
   return reserved - active + of_device;
 }
 
-Bytes MissLadder::UnusableBytes() const {
-  Bytes unusable;
+Bytes MissLadder::OfFreeBlocks(Bytes (*part)(const Block& block)) const {
+  Bytes bytes;
   for (const Arena* arena : parts_.arenas.all()) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (const Block* block = extent->first_block(); block != nullptr; block = block->next) {
-        if (block->IsFree()) unusable += UnusablePart(*block);
+        if (block->IsFree()) bytes += part(*block);
       }
     }
   }
-  return unusable;
+  return bytes;
 }
 
 }  // namespace frugal

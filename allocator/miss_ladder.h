@@ -50,6 +50,7 @@ struct OutOfMemoryReport {
   Bytes device_total;
   Bytes largest_free;  // block of ours
   Bytes unusable;      // free, but in handles that blocks in use share, so that it cannot move
+  Bytes kept;          // free, but for a private pool alone
   Remedies remedies;
   // What the driver failed last for this request, though it was made up for; OK: nothing.
   absl::Status driver_failure;
@@ -100,7 +101,8 @@ class MissLadder {
   MemoryInfo DeviceMemory();
   // What is free, of ours or of the device's.
   Bytes FreeAnywhere();
-  Bytes UnusableBytes() const;
+  // The sum of `part` over all free blocks.
+  Bytes OfFreeBlocks(Bytes (*part)(const Block& block)) const;
 
   const LadderParts parts_;
   AllocatorLocks lock_;

@@ -28,10 +28,9 @@ Bytes SegmentSize(SizeGroup group, Bytes request) {
 SegmentBacking::~SegmentBacking() {
   absl::Status status;
   for (const Arena* arena : arenas_.of(MemoryKind::kSegment)) {
-    SegmentSource* const source = arena->traits().source.get();
     for (const std::unique_ptr<Extent>& segment : arena->extents()) {
       directory_.Erase(segment->start());
-      status.Update(source != nullptr ? source->Free(segment->start()) : device_.Free(segment->start()));
+      status.Update(FreeIn(arena->traits().source.get(), segment->start()));
     }
   }
   memory_limit_.shared().GiveBack(held_);
@@ -139,14 +138,18 @@ absl::StatusOr<Bytes> SegmentBacking::ReturnSegments(Bytes enough, Goes goes) {
   return returned;
 }
 
+absl::Status SegmentBacking::FreeIn(SegmentSource* source, Address segment) {
+  return source != nullptr ? source->Free(segment) : device_.Free(segment);
+}
+
 absl::Status SegmentBacking::ReturnSegment(Block* claimed) {
   Extent& segment = *claimed->extent;
   Arena& arena = segment.arena();
   // Before the driver's call, since from then on it may give the addresses to others.
   directory_.Erase(segment.start());
   const std::shared_ptr<SegmentSource> source = arena.traits().source;
-  absl::Status status = source != nullptr ? lock_.DuringForeignCall([&] { return source->Free(segment.start()); })
-                                          : lock_.DuringDriverCall([&] { return device_.Free(segment.start()); });
+  const auto free = [&] { return FreeIn(source.get(), segment.start()); };
+  absl::Status status = source != nullptr ? lock_.DuringForeignCall(free) : lock_.DuringDriverCall(free);
   if (!status.ok()) directory_.Insert(segment.start(), segment.size(), owner_);
   arena.Unclaim(claimed);
   if (!status.ok()) return status;

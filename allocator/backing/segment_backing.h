@@ -56,6 +56,8 @@ class SegmentBacking : public Backing {
   absl::Status Grow(Arena& arena, Bytes size, WaitPolicy wait_policy);
   absl::Status AddSegment(Arena& arena, Bytes segment, WaitPolicy wait_policy);
   absl::Status ReturnSegment(Block* claimed);
+  // `source`: null: the device.
+  absl::Status FreeIn(SegmentSource* source, Address segment);
 
   Device& device_;
   ArenaSet& arenas_;

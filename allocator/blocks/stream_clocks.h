@@ -73,7 +73,7 @@ class StreamClocks {
   Era End() { return EndEra().era; }
   // Whether one of the known streams is being captured now, or may be: the driver does not say. Ends the present era.
   bool HasCapture() { return !EndEra().may_wait.ok(); }
-  // Whether a program that says so before may be about to capture a stream. Asks no stream.
+  // Whether a graph is perhaps being captured, or about to be, as far as programs say so beforehand. Asks no stream.
   bool MayCapture();
   // Whether all that the known streams were told up to the end of `era`, ended now if it is the present one, is done.
   bool HasPassed(Era era);

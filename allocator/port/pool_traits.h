@@ -26,6 +26,9 @@ class SegmentSource {
 struct PoolTraits {
   bool splits = true;                     // else a free block is handed out whole
   std::shared_ptr<SegmentSource> source;  // null: the device
+
+  // As of every pool that nothing was said of.
+  bool are_usual() const { return splits && source == nullptr; }
 };
 
 }  // namespace frugal

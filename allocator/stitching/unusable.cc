@@ -7,8 +7,14 @@
 namespace frugal {
 
 Bytes UnusablePart(const Block& block) {
+  if (KeptPart(block) > Bytes(0)) return Bytes(0);
   if (block.extent->kind() != MemoryKind::kMovable || block.size < kPageSize) return block.size;
   return block.size - Pages(OfWholeHandles(block.extent->WholePages(block.address, block.end())).count).bytes();
+}
+
+Bytes KeptPart(const Block& block) {
+  const bool is_kept = block.extent->kind() == MemoryKind::kSegment && !OwnerPool(block).is_default();
+  return is_kept ? block.size : Bytes(0);
 }
 
 Bytes HandlesUnderEnds(const Block& block) {

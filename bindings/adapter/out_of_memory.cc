@@ -57,18 +57,6 @@ void TellOfHost(GpuMemory& gpu, OutOfMemoryFacts& facts) {
   facts.outside = std::max(host->total - host->available - facts.reserved - facts.native_reserved, Bytes(0));
 }
 
-// Free memory of segments of private pools.
-Bytes KeptByPools(GpuMemory& gpu) {
-  Bytes kept;
-  for (const SegmentView& segment : gpu.allocator().inspect().Snapshot()) {
-    if (segment.pool.is_default() || segment.mapped) continue;
-    for (const BlockView& block : segment.blocks) {
-      if (block.state == BlockView::State::kFree) kept += block.size;
-    }
-  }
-  return kept;
-}
-
 OutOfMemoryFacts FactsOf(GpuMemory& gpu, const OutOfMemoryReport& report, Bytes native_reserved) {
   OutOfMemoryFacts facts;
   facts.gpu = gpu.ordinal();
@@ -84,8 +72,8 @@ OutOfMemoryFacts FactsOf(GpuMemory& gpu, const OutOfMemoryReport& report, Bytes 
   facts.device_total = report.device_total;
   facts.outside = std::max(facts.device_total - facts.device_free - facts.reserved - facts.native_reserved, Bytes(0));
   facts.largest_free = report.largest_free;
-  facts.kept = KeptByPools(gpu);
-  facts.unusable = std::max(report.unusable - facts.kept, Bytes(0));
+  facts.unusable = report.unusable;
+  facts.kept = report.kept;
   facts.gained = report.remedies;
   facts.limit_name = gpu.limit().Name();
   TellOfHost(gpu, facts);

@@ -129,7 +129,8 @@ void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t po
   absl::Cleanup end = [&] { native().endAllocateToPool(device, pool); };
   pools_.NoteBegun(key);
   if (!routing_.AllGoesToNative()) {
-    gpus_.Get(device).allocator().SetPoolTraits(ToPoolId(pool), pools_.TraitsOf(key));
+    const PoolTraits traits = pools_.TraitsOf(key);
+    if (!traits.are_usual()) gpus_.Get(device).allocator().SetPoolTraits(ToPoolId(pool), traits);
     if (may_capture || pools_.KindOf(key) == MemoryKind::kSegment) UseSegments(device, pool, may_capture);
     if (may_capture) gpus_.Get(device).device().SetReuseInCapture(ReusesInCapture());
   }
@@ -170,11 +171,9 @@ std::vector<PoolFigures> TorchAllocator::DescribePools() {
         if (block.state == BlockView::State::kAllocated) figures.allocated += block.size;
         if (block.state == BlockView::State::kFree) free += block.size;
       }
-      if (segment.mapped) figures.idle += free - segment.unusable;
-      if (segment.mapped) continue;
-      figures.kept += free;
+      figures.kept += segment.kept;
       // One of cudaMalloc goes back whole.
-      if (free == segment.size) figures.idle += free;
+      if (segment.mapped || free == segment.size) figures.idle += free - segment.unusable;
     }
   });
   return pools_.Figures(found);
