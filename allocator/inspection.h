@@ -44,7 +44,7 @@ struct SegmentView {
   bool small;   // holds requests up to kSmallLimit
   bool mapped;  // made of handles that can move; false: a segment of cudaMalloc
   std::vector<BlockView> blocks;
-  Bytes emptied;   // without memory, since blocks are asleep; see Sleep
+  Bytes emptied;  // without memory, since blocks are asleep; see Sleep
   // Of what is free; see allocator/stitching/unusable.h.
   Bytes unusable;  // in handles that blocks in use share
   Bytes kept;      // for its private pool alone
