@@ -256,9 +256,8 @@ void TorchAllocator::emptyCache(MempoolId_t pool) {
   gpus_.ForEach([](GpuMemory& gpu) { gpu.native_share().NoteReserved(); });
 }
 
-// Of one from the time before us, native may have something. It asserts while another is open, as another thread may
-// open one at any moment: then that goes with the next empty_cache(). An error would end the process, from a
-// destructor.
+// It has something of pools from the time before us at most. While one is open, it asserts before it changes anything;
+// another thread may open one at any moment, so to ask first is no help. What stays goes with the next empty_cache().
 void TorchAllocator::EmptyNatives(MempoolId_t pool) {
   bool has_memory = false;
   gpus_.ForEach([&](GpuMemory& gpu) { has_memory |= gpu.native_share().Reserved() > Bytes(0); });

@@ -161,7 +161,7 @@ class TorchAllocator final : public NativeForwarder {
   absl::Status FreeBlock(GpuMemory& gpu, void* pointer);
   absl::Status FreeRecorded(GpuMemory& gpu, void* pointer);
   Settings CurrentSettings() ABSL_LOCKS_EXCLUDED(settings_mutex_);
-  // Whether emptyCache() of native's can be called for a private pool, and has something to do.
+  // What native has of a private pool goes back, unless one is open. Throws nothing: MemPool's destructor calls it.
   void EmptyNatives(MempoolId_t pool);
   // Native's figures fell: what ours rise to from here on is no peak together with native's. Takes no lock, since the
   // caller may hold native's of a GPU: PyTorch's FreeMemoryCallbacks are called under it.

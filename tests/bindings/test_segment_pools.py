@@ -88,12 +88,13 @@ def test_others_go_on_while_a_users_function_is_under_way():
     with ThreadPoolExecutor(1) as thread:
         made = thread.submit(pooled, pool, MIB)
         inside.wait()
-        del tensor, other
-        torch.cuda.memory_snapshot()
-        torch.cuda.empty_cache()
-        others = torch.cuda.memory_allocated() - allocated
-        may_end.set()
-        assert others == 0
+        try:
+            del tensor, other
+            torch.cuda.memory_snapshot()
+            torch.cuda.empty_cache()
+            assert not users.live and torch.cuda.memory_allocated() == allocated
+        finally:
+            may_end.set()
         assert made.result().data_ptr() in users.live
     # While there are functions to give it back to.
     del made, pool
