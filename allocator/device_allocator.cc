@@ -90,7 +90,7 @@ absl::StatusOr<Allocation> DeviceAllocator::AllocateFromLocked(MemorySource sour
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   if (state_.returns.needs_poll()) state_.ledger.failures().Absorb(state_.returns.Poll());
   if (state_.returns.awaits_in_capture()) state_.returns.PollWithinCapture(stream);
-  const SizeClass size_class = source.kind == MemoryKind::kSegment ? CoarseClassOf(size) : ClassOf(size);
+  const SizeClass size_class = source.kind == MemoryKind::kMovable ? ClassOf(size) : CoarseClassOf(size);
   Arena& arena = state_.arenas.Get(stream, size_class, source);
   Block* block = only_free ? TakeFree(arena, size) : arena.TakeByTraits(size);
   if (block == nullptr) {
@@ -104,6 +104,8 @@ absl::StatusOr<Allocation> DeviceAllocator::AllocateFromLocked(MemorySource sour
 
 Allocation DeviceAllocator::HandOut(Block* block, Bytes requested, void* annotation, Sample sample) {
   state_.CheckBlock(*block);
+  Extent& extent = *block->extent;
+  if (extent.arena().FixesWhatItHandsOut()) state_.backing->Fix(extent.PagesOf(block->address, block->end()), true);
   block->use = {requested, annotation};
   state_.allocated.Insert(block);
   state_.ledger.HandedOut(*block, sample);
@@ -148,12 +150,13 @@ absl::Status DeviceAllocator::ReleasePoolLocked(PoolId pool) {
   return absl::OkStatus();
 }
 
-absl::Status DeviceAllocator::KeepPool(PoolId pool, bool captured) {
-  return WithBothLocks(&DeviceAllocator::KeepPoolLocked, pool, captured);
+absl::Status DeviceAllocator::KeepPool(PoolId pool, bool captured, uint8_t tag) {
+  return WithBothLocks(&DeviceAllocator::KeepPoolLocked, pool, captured, tag);
 }
 
-absl::Status DeviceAllocator::KeepPoolLocked(PoolId pool, bool captured) {
+absl::Status DeviceAllocator::KeepPoolLocked(PoolId pool, bool captured, uint8_t tag) {
   state_.pools.Keep(pool, captured);
+  if (tag != 0) state_.pools.SetTag(pool, tag);
   state_.CheckChange();
   return absl::OkStatus();
 }
@@ -254,6 +257,8 @@ void DeviceAllocator::FreeWithMore(Arena& arena, Block* block) {
     state_.ledger.Completed(*block);
     block->last_use = static_cast<uint32_t>(arena.clock().now());
     block->Apply(BlockStep::kDrop);
+    // A graph may still read it once the pool wakes.
+    if (arena.FixesWhatItHandsOut()) return block->Apply(BlockStep::kFallAsleepInPool);
     state_.dropped_asleep = true;
   } else if (!others.empty()) {
     state_.returns.Defer(block, others.mapped());

@@ -6,6 +6,7 @@
 #ifndef FRUGAL_ALLOCATOR_DEVICE_ALLOCATOR_H_
 #define FRUGAL_ALLOCATOR_DEVICE_ALLOCATOR_H_
 
+#include <cstdint>
 #include <optional>
 
 #include "absl/base/attributes.h"
@@ -67,8 +68,8 @@ class DeviceAllocator {
   // How the pool is served from now on. REQUIRES: `traits.source` is what it was, or the pool has no memory.
   void SetPoolTraits(PoolId pool, const PoolTraits& traits);
   // A graph may be captured that reads what the pool has in use, or will have, or (`captured` false) it is to be as if:
-  // see KeptPools. REQUIRES: from now on the pool is asked for segments alone.
-  absl::Status KeepPool(PoolId pool, bool captured = true);
+  // see KeptPools. REQUIRES: from now on the pool is not asked for movable memory. `tag`: see Sleep; 0: as before.
+  absl::Status KeepPool(PoolId pool, bool captured = true, uint8_t tag = 0);
   // Nobody holds the pool any more. What is in use there stays so.
   absl::Status ReleasePool(PoolId pool);
   // Whether ReturnReleased has something to do: one load.
@@ -134,7 +135,7 @@ class DeviceAllocator {
   Allocation HandOut(Block* block, Bytes requested, void* annotation, Sample sample)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::StatusOr<Bytes> ReturnReleasedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
-  absl::Status KeepPoolLocked(PoolId pool, bool captured)
+  absl::Status KeepPoolLocked(PoolId pool, bool captured, uint8_t tag)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
   absl::Status ReleasePoolLocked(PoolId pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::StatusOr<Bytes> FreeLocked(Address address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);

@@ -11,7 +11,7 @@ namespace {
 BlockView::State StateOf(const Block& block) {
   if (block.IsHandedOut()) return BlockView::State::kAllocated;
   if (block.state == BlockState::kAwaiting) return BlockView::State::kAwaitingStreams;
-  return block.state == BlockState::kClaimed ? BlockView::State::kSetAside : BlockView::State::kFree;
+  return block.IsFree() ? BlockView::State::kFree : BlockView::State::kSetAside;
 }
 
 SegmentView EmptySegment(const Extent& extent, Address start) {
@@ -20,14 +20,14 @@ SegmentView EmptySegment(const Extent& extent, Address start) {
   segment.stream = extent.arena().clock().stream();
   segment.pool = extent.arena().pool();
   segment.small = extent.arena().group() == SizeGroup::kSmall;
-  segment.mapped = extent.kind() == MemoryKind::kMovable;
+  segment.mapped = IsMapped(extent.kind());
   return segment;
 }
 
 // Those without memory that the block lies in, but one that it shares with the block before.
 Bytes EmptyPagesFrom(const Block& block) {
   const Extent& extent = *block.extent;
-  if (extent.kind() != MemoryKind::kMovable) return Bytes(0);
+  if (!IsMapped(extent.kind())) return Bytes(0);
   int64_t empty = 0;
   for (int64_t page = PagesCovering(block.address - extent.start()).count();
        Pages(page).bytes() < block.end() - extent.start(); ++page) {
@@ -52,7 +52,7 @@ void AppendSegments(const Extent& extent, const BirthEpochs* births, std::vector
       segments.back().unusable += UnusablePart(*block);
       segments.back().kept += KeptPart(*block);
     }
-    if (block->state == BlockState::kAsleep || block->state == BlockState::kClaimed) {
+    if (block->Sleeps() || block->state == BlockState::kClaimed) {
       segments.back().emptied += EmptyPagesFrom(*block);
     }
   }

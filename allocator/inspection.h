@@ -42,7 +42,7 @@ struct SegmentView {
   Stream stream;
   PoolId pool;
   bool small;   // holds requests up to kSmallLimit
-  bool mapped;  // made of handles that can move; false: a segment of cudaMalloc
+  bool mapped;  // made of handles; false: a segment of cudaMalloc
   std::vector<BlockView> blocks;
   Bytes emptied;  // without memory, since blocks are asleep; see Sleep
   // Of what is free; see allocator/stitching/unusable.h.

@@ -16,24 +16,34 @@ void KeptPools::Keep(PoolId pool, bool captured) {
   if (kept.kept_since != 0) return;
   kept.kept_since = captures_;
   arenas_.SetKept(pool, true);
-  for (const Arena* arena : arenas_.of(MemoryKind::kMovable)) {
+  for (const Arena* arena : arenas_.mapped()) {
     if (arena->pool() != pool) continue;
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (const Block* block = extent->first_block(); block != nullptr; block = block->next) {
-        if (block->state == BlockState::kAllocated) Add(*block, kept.in_place);
+        if (block->IsAwake()) Fix(*block);
       }
     }
   }
 }
 
 void KeptPools::KeepAwake(const Block& block) {
-  if (const auto kept = pools_.find(block.extent->arena().pool()); kept != pools_.end()) {
-    Add(block, kept->second.in_place);
-  }
+  if (block.extent->arena().is_kept()) Fix(block);
 }
 
-void KeptPools::Add(const Block& block, std::vector<Range>& ranges) {
-  if (backing_.KeepInPlace(block.address, block.size, true).ok()) ranges.push_back({block.address, block.size});
+std::optional<uint8_t> KeptPools::TagOf(const Arena& arena) const {
+  if (!arena.FixesWhatItHandsOut()) return std::nullopt;
+  return pools_.at(arena.pool()).tag;
+}
+
+void KeptPools::Fix(const Block& block) { backing_.Fix(block.extent->PagesOf(block.address, block.end()), true); }
+
+void KeptPools::Unfix(PoolId pool) {
+  for (const Arena* arena : arenas_.mapped()) {
+    if (arena->pool() != pool) continue;
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      if (extent->pages().in_place() > 0) backing_.Fix({extent.get(), 0, extent->pages().touched()}, false);
+    }
+  }
 }
 
 void KeptPools::Release(PoolId pool) {
@@ -62,10 +72,7 @@ std::vector<PoolId> KeptPools::LetGo(Which which, const OnlyPool& only) {
     if (Includes(only, pool) && IsMeant(kept, which)) gone.push_back(pool);
   }
   for (const PoolId pool : gone) {
-    for (const auto& [start, size] : pools_[pool].in_place) {
-      // Whoever let go of more than it kept has changed nothing for others.
-      static_cast<void>(backing_.KeepInPlace(start, size, false));
-    }
+    Unfix(pool);
     pools_.erase(pool);
     arenas_.SetKept(pool, false);
     arenas_.Release(pool);

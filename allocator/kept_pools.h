@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "allocator/backing/backing.h"
@@ -16,10 +16,9 @@
 
 namespace frugal {
 
-// A replay reads memory whose owner may be long gone, on a stream that nobody names. So the segments of such a pool,
-// and of its movable memory what is in use when the first capture may begin, or sleeps then and wakes later, serve
-// nobody else, also when they are free, until the pool is released and the host has waited for all work. Not
-// thread-safe.
+// A replay reads memory whose owner may be long gone, on a stream that nobody names. So the segments of such a pool, and
+// its handles below what was handed out since it is kept, or was in use then, serve nobody else, also when they are
+// free, until the pool is released and the host has waited for all work. Not thread-safe.
 //
 // A graph may read another's pool: cuBLAS keeps the workspace that it took for a stream during the first capture. So
 // what others only would like to have stays while a graph lives that was captured later.
@@ -28,9 +27,13 @@ class KeptPools {
   // Both must outlive this.
   KeptPools(ArenaSet& arenas, Backing& backing) : arenas_(arenas), backing_(backing) {}
 
-  // A capture into the pool may begin, or (`captured` false) it is to be as if. REQUIRES: from now on it is asked for
-  // segments alone.
+  // A capture into the pool may begin, or (`captured` false) it is to be as if. REQUIRES: from now on it is not asked
+  // for movable memory.
   void Keep(PoolId pool, bool captured);
+  // What is mapped for the pool sleeps, as a whole, by this tag; see Sleep. REQUIRES: the pool is kept.
+  void SetTag(PoolId pool, uint8_t tag) { pools_[pool].tag = tag; }
+  // nullopt: none of a kept pool whose memory is mapped.
+  std::optional<uint8_t> TagOf(const Arena& arena) const;
   // It has just woken.
   void KeepAwake(const Block& block);
   // Nobody holds the pool any more.
@@ -45,16 +48,17 @@ class KeptPools {
   std::vector<PoolId> LetGo(Which which, const OnlyPool& only = std::nullopt);
 
  private:
-  using Range = std::pair<Address, Bytes>;
   // In the order of captures, from 1.
   struct Pool {
     int64_t kept_since = 0;
     int64_t last_capture = 0;  // 0: never
     bool is_released = false;
-    std::vector<Range> in_place;
+    uint8_t tag = 0;
   };
 
-  void Add(const Block& block, std::vector<Range>& ranges);
+  void Fix(const Block& block);
+  // No graph reads what the pool has.
+  void Unfix(PoolId pool);
   bool IsMeant(const Pool& pool, Which which) const;
   // To be called after each change.
   void Changed() { has_unread_.store(HasReleased(Which::kUnread), std::memory_order_relaxed); }

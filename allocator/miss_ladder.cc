@@ -76,8 +76,9 @@ absl::Status MissLadder::MakeRoomByReclaiming(Miss& miss) {
 
 absl::Status MissLadder::MakeRoomBehindHostWaits(Miss& miss) {
   const Bytes awaiting = parts_.returns.Awaiting();
-  // Free memory that other streams have yet to pass was to be had behind waits of this one.
-  if (parts_.returns.awaits() || parts_.returns.awaits_host() || parts_.clocks.NeedsHost())
+  // Free memory that other streams have yet to pass was to be had behind waits of this one, but by graphs.
+  const bool is_of_graphs = miss.arena.kind() == MemoryKind::kFixed;
+  if (is_of_graphs || parts_.returns.awaits() || parts_.returns.awaits_host() || parts_.clocks.NeedsHost())
     parts_.ledger.failures().Absorb(parts_.returns.WaitForAllWork(KeptPools::Which::kAll));
   miss.remedies.host_waits = awaiting - parts_.returns.Awaiting();
   if (HasAnyRoom(miss)) return absl::OkStatus();

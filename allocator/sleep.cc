@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_format.h"
 #include "allocator/port/check.h"
 #include "allocator/stitching/handle.h"
@@ -57,20 +56,9 @@ void AddRun(std::vector<PageRun>& runs, PageRun run) {
   }
 }
 
-using Blocks = absl::flat_hash_set<const Block*>;
-
-// Of those that `may_be`.
-Blocks ChosenOf(const Extent& extent, Sleep::Choice chosen, bool (Block::*may_be)() const) {
-  Blocks blocks;
-  for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
-    if ((block->*may_be)() && chosen(block->address, block->tag)) blocks.insert(block);
-  }
-  return blocks;
-}
-
 // Those that are asleep go with the chosen ones.
-bool Goes(const Block& block, const Blocks& chosen) {
-  return block.state == BlockState::kAsleep || chosen.contains(&block);
+bool Goes(const Block& block, const absl::flat_hash_set<const Block*>& chosen) {
+  return block.Sleeps() || chosen.contains(&block);
 }
 
 }  // namespace
@@ -95,10 +83,29 @@ Result Sleep::Locked(absl::FunctionRef<Result()> call) {
 }
 
 template <typename Call>
-void Sleep::ForEachMovable(Call&& call) const {
-  for (const Arena* arena : state_.arenas.of(MemoryKind::kMovable)) {
+void Sleep::ForEachMapped(Call&& call) const {
+  for (const Arena* arena : state_.arenas.mapped()) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) call(*extent);
   }
+}
+
+bool Sleep::IsMeant(const Block& block, Choice chosen) const {
+  const std::optional<uint8_t> of_pool = state_.pools.TagOf(block.extent->arena());
+  return of_pool.has_value() ? chosen(Address(), *of_pool) : chosen(block.address, block.tag);
+}
+
+BlockView Sleep::ViewByTag(const Block& block) const {
+  BlockView view = ViewOf(block, state_.births.get());
+  view.tag = state_.pools.TagOf(block.extent->arena()).value_or(view.tag);
+  return view;
+}
+
+Sleep::Blocks Sleep::ChosenOf(const Extent& extent, Choice chosen, bool (Block::*may_be)() const) const {
+  Blocks blocks;
+  for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
+    if ((block->*may_be)() && IsMeant(*block, chosen)) blocks.insert(block);
+  }
+  return blocks;
 }
 
 absl::Status Sleep::SetTag(Address address, uint8_t tag) {
@@ -119,23 +126,14 @@ absl::StatusOr<std::vector<Sleep::Range>> Sleep::FallAsleep(Choice chosen) {
         state_.ledger.failures().Absorb(state_.returns.WaitForAllWork(KeptPools::Which::kUnread));
         Settle();
         std::vector<Range> ranges;
-        ForEachMovable([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-          const Blocks goes = ChosenOf(extent, chosen, &Block::IsAwake);
+        ForEachMapped([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+          const bool is_pools = extent.arena().FixesWhatItHandsOut();
+          const Blocks goes = ChosenOf(extent, chosen, is_pools ? &Block::MayFallAsleepInPool : &Block::IsAwake);
           const std::vector<PageRun> runs = HandlesUnder(
               extent, [&](const Block& block) { return Goes(block, goes); },
               [](const Block& block) { return block.IsFree(); });
           for (const PageRun& run : runs) {
-            const Address end = run.address() + run.size();
-            for (Block* block = extent.BlockAt(run.address()); block != nullptr && block->address < end;) {
-              if (block->IsFree()) {
-                block =
-                    extent.arena().Claim(block, std::max(block->address, run.address()), std::min(block->end(), end));
-              } else if (block->IsAwake()) {
-                block->Apply(BlockStep::kFallAsleep);
-                block->has_more = true;
-              }
-              block = block->next;
-            }
+            LayDown(run);
             AddSleeping(run, ranges);
           }
           state_.sleep_runs.insert(state_.sleep_runs.end(), runs.begin(), runs.end());
@@ -145,8 +143,25 @@ absl::StatusOr<std::vector<Sleep::Range>> Sleep::FallAsleep(Choice chosen) {
       });
 }
 
+void Sleep::LayDown(PageRun run) {
+  Arena& arena = run.extent->arena();
+  const Address end = run.address() + run.size();
+  for (Block* block = run.extent->BlockAt(run.address()); block != nullptr && block->address < end;
+       block = block->next) {
+    if (block->IsFree()) {
+      block = arena.Claim(block, std::max(block->address, run.address()), std::min(block->end(), end));
+      if (arena.FixesWhatItHandsOut()) block->Apply(BlockStep::kFallAsleepInPool);
+    } else if (block->IsAwake()) {
+      block->Apply(BlockStep::kFallAsleep);
+      block->has_more = true;
+    }
+  }
+}
+
 std::optional<Sleep::Why> Sleep::WhyStays(const Handle& handle, Test goes, Test may_lie_beside) {
-  if (handle.keepers > 0) return Why::kKeptInPlace;
+  // What no graph may read of a pool is free.
+  const bool is_pools = handle.place.extent->arena().FixesWhatItHandsOut();
+  if (handle.keepers > 0 || handle.is_fixed != is_pools) return Why::kKeptInPlace;
   const PageRun run = RunOf(handle, handle.place);
   const Address end = run.address() + run.size();
   for (const Block* block = run.extent->BlockAt(run.address()); block != nullptr && block->address < end;
@@ -173,7 +188,7 @@ void Sleep::AddSleeping(PageRun run, std::vector<Range>& ranges) {
   const Address end = run.address() + run.size();
   for (const Block* block = run.extent->BlockAt(run.address()); block != nullptr && block->address < end;
        block = block->next) {
-    if (block->state == BlockState::kAsleep) ranges.push_back(PartIn(*block, run));
+    if (block->Sleeps()) ranges.push_back(PartIn(*block, run));
   }
 }
 
@@ -194,9 +209,9 @@ absl::StatusOr<std::vector<Sleep::Range>> Sleep::TakeBack(Choice chosen) {
       [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<std::vector<Range>> {
         Settle();
         std::vector<PageRun> runs;
-        ForEachMovable([&](Extent& extent) {
+        ForEachMapped([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
           for (Block* block = extent.first_block(); block != nullptr; block = block->next) {
-            if (block->state != BlockState::kAsleep || !chosen(block->address, block->tag)) continue;
+            if (!block->Sleeps() || !IsMeant(*block, chosen)) continue;
             ForEachPart(PagesOf(*block), [&](int64_t first, int64_t end, bool live) {
               if (!live) AddRun(runs, {&extent, first, end - first});
             });
@@ -219,12 +234,17 @@ absl::StatusOr<std::vector<Sleep::Range>> Sleep::TakeBack(Choice chosen) {
 
 absl::Status Sleep::WakeUp(Choice chosen) {
   return Locked<absl::Status>([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    ForEachMovable([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    ForEachMapped([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
       for (Block* block = extent.first_block(); block != nullptr; block = block->next) {
-        if (block->state != BlockState::kAsleep || !chosen(block->address, block->tag)) continue;
+        if (!block->Sleeps() || !IsMeant(*block, chosen)) continue;
         bool lacks = false;
         ForEachPart(PagesOf(*block), [&](int64_t, int64_t, bool live) { lacks |= !live; });
         if (lacks) continue;
+        if (block->state == BlockState::kPoolAsleep) {
+          // It is free once it has settled.
+          block->Apply(BlockStep::kWakeUpInPool);
+          continue;
+        }
         block->Apply(BlockStep::kWakeUp);
         block->has_more = block->tag != 0 || state_.other_streams.contains(block);
         state_.pools.KeepAwake(*block);
@@ -247,21 +267,19 @@ std::vector<Sleep::StayedPart> Sleep::Stayed(Choice chosen) const {
   std::vector<StayedPart> parts;
   if (!state_.health.ok()) return parts;
   for (const Arena* arena : state_.arenas.all()) {
-    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
-      AddStayed(*extent, chosen, state_.births.get(), parts);
-    }
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) AddStayed(*extent, chosen, parts);
   }
   return parts;
 }
 
-void Sleep::AddStayed(Extent& extent, Choice chosen, const BirthEpochs* births, std::vector<StayedPart>& parts) {
+void Sleep::AddStayed(Extent& extent, Choice chosen, std::vector<StayedPart>& parts) const {
   const Blocks meant = ChosenOf(extent, chosen, &Block::IsHandedOut);
   const Handle* latest = nullptr;
   std::optional<Why> why;
   for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
     if (!meant.contains(block)) continue;
     if (extent.kind() == MemoryKind::kSegment) {
-      parts.push_back({ViewOf(*block, births), block->size, Why::kInSegment});
+      parts.push_back({ViewByTag(*block), block->size, Why::kInSegment});
       continue;
     }
     const size_t others = parts.size();
@@ -277,7 +295,7 @@ void Sleep::AddStayed(Extent& extent, Choice chosen, const BirthEpochs* births, 
       const auto same = std::find_if(parts.begin() + static_cast<std::ptrdiff_t>(others), parts.end(),
                                      [&](const StayedPart& part) { return part.why == *why; });
       if (same == parts.end()) {
-        parts.push_back({ViewOf(*block, births), stays, *why});
+        parts.push_back({ViewByTag(*block), stays, *why});
       } else {
         same->size += stays;
       }
@@ -289,10 +307,11 @@ std::vector<Sleep::AsleepBlock> Sleep::Asleep() const {
   const absl::MutexLock locked(&state_.mutex);
   std::vector<AsleepBlock> asleep;
   if (!state_.health.ok()) return asleep;
-  ForEachMovable([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  ForEachMapped([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const PoolId pool = extent.arena().FixesWhatItHandsOut() ? extent.arena().pool() : PoolId();
     for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
-      if (block->state != BlockState::kAsleep) continue;
-      asleep.push_back({ViewOf(*block, state_.births.get()), {}});
+      if (!block->Sleeps()) continue;
+      asleep.push_back({ViewByTag(*block), {}, pool});
       ForEachPart(PagesOf(*block), [&](int64_t first, int64_t end, bool live) {
         if (!live) asleep.back().lacking.push_back(PartIn(*block, {&extent, first, end - first}));
       });
@@ -304,9 +323,12 @@ std::vector<Sleep::AsleepBlock> Sleep::Asleep() const {
 void Sleep::Settle() {
   state_.sleep_copies = state_.dropped_asleep = false;
   state_.sleep_runs.clear();
-  ForEachMovable([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  ForEachMapped([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const bool is_pools = extent.arena().FixesWhatItHandsOut();
     std::vector<Block*> claimed;
     for (Block* block = extent.first_block(); block != nullptr; block = block->next) {
+      // Nobody holds the pool any more.
+      if (block->state == BlockState::kPoolAsleep && !is_pools) block->Apply(BlockStep::kWakeUpInPool);
       if (block->state != BlockState::kClaimed) continue;
       const StreamClock& clock = extent.arena().clock();
       for (; block->next != nullptr && block->next->state == BlockState::kClaimed; extent.AbsorbNext(block)) {

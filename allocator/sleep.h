@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,6 +16,7 @@
 #include "allocator/blocks/extent.h"
 #include "allocator/inspection.h"
 #include "allocator/port/address_range.h"
+#include "allocator/port/pool_id.h"
 #include "allocator/port/units.h"
 #include "allocator/stitching/handle.h"
 
@@ -32,12 +34,15 @@ namespace frugal {
 //
 // What shares a handle with a block that is awake stays where it is. A block that is asleep may be given back. Any
 // thread, but these calls must not overlap. Once an invariant does not hold, they return that.
+//
+// Of a pool that graphs read (KeptPools) all sleeps or nothing: a graph may read what it, or an earlier one, has left
+// in memory that is free by now. So its free memory is copied, too, but for what was never handed out.
 class Sleep {
  public:
   using Range = AddressRange;
   // Why memory of a block stays although the block is to sleep.
   enum class Why : uint8_t {
-    kKeptInPlace,  // see DeviceAllocator::KeepInPlace
+    kKeptInPlace,  // see DeviceAllocator::KeepInPlace, and KeptPools
     kBesideAwake,  // it shares a handle with a block that stays awake
     kInSegment,    // of cudaMalloc
   };
@@ -50,8 +55,10 @@ class Sleep {
   struct AsleepBlock {
     BlockView block;
     std::vector<Range> lacking;  // what it has no memory for, in the order of addresses
+    PoolId pool = {};            // which sleeps as a whole: the block may be free, and the tag is the pool's
   };
-  // Whether the block at this address, which has this tag, is meant.
+  // Whether the block at this address, which has this tag, is meant. At address 0: a pool, with the tag of
+  // DeviceAllocator::KeepPool.
   using Choice = absl::FunctionRef<bool(Address, uint8_t)>;
 
   explicit Sleep(AllocatorState& state) : state_(state) {}
@@ -86,16 +93,26 @@ class Sleep {
 
  private:
   using Test = absl::FunctionRef<bool(const Block&)>;
+  using Blocks = absl::flat_hash_set<const Block*>;
 
   template <typename Result>
   Result Locked(absl::FunctionRef<Result()> call);
   template <typename Call>
-  void ForEachMovable(Call&& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  void ForEachMapped(Call&& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  bool IsMeant(const Block& block, Choice chosen) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  // With the tag that it sleeps by.
+  BlockView ViewByTag(const Block& block) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  // Those of the extent that may be and are meant.
+  Blocks ChosenOf(const Extent& extent, Choice chosen, bool (Block::*may_be)() const) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   // The handles with blocks that go, and nothing else but what may lie beside these, in runs of neighbours.
   static std::vector<PageRun> HandlesUnder(Extent& extent, Test goes, Test may_lie_beside);
   // Why a handle is none of these; nullopt: it is one.
   static std::optional<Why> WhyStays(const Handle& handle, Test goes, Test may_lie_beside);
-  static void AddStayed(Extent& extent, Choice chosen, const BirthEpochs* births, std::vector<StayedPart>& parts);
+  // What lies in the run, whose handles go, falls asleep or is set aside. Of a pool all falls asleep.
+  static void LayDown(PageRun run);
+  void AddStayed(Extent& extent, Choice chosen, std::vector<StayedPart>& parts) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   // Parts of sleeping blocks in the run.
   static void AddSleeping(PageRun run, std::vector<Range>& ranges);
   // What nobody copies any more: the same of all claimed blocks.

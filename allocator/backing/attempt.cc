@@ -5,9 +5,12 @@
 namespace frugal {
 
 bool Attempt::MayTake(const Block& block) {
-  StreamClock& owner = block.extent->arena().clock();
-  if (&owner == &arena.clock()) return true;
+  const Arena& from = block.extent->arena();
+  StreamClock& owner = from.clock();
   const StreamClock::Tick last_use = owner.Expand(block.last_use);
+  // A replay, on whatever stream, comes after nothing that was put into this one.
+  if (arena.kind() == MemoryKind::kFixed) return &from == &arena || questions.HasPassed(owner, last_use);
+  if (&owner == &arena.clock()) return true;
   // Work of a stream that is being captured, or whose events fail, cannot be waited for.
   return wait_policy >= WaitPolicy::kThroughStreamWaits && !owner.fails() ? questions.IsEnded(owner, last_use)
                                                                           : questions.HasPassed(owner, last_use);

@@ -58,6 +58,8 @@ class Backing {
   // The most that was in use, of which the statistics are about to forget.
   virtual void KeepPeak(Bytes /*most_in_use*/) {}
   virtual absl::Status KeepInPlace(Address start, Bytes size, bool keep) = 0;
+  // The handles that are live in the run stay where they are while graphs may read them, or need no longer.
+  virtual void Fix(PageRun /*run*/, bool /*fixed*/) {}
 
   // See Sleep. The pages, of handles that nothing but sleeping and claimed blocks lie in, give theirs to the device.
   // `emptied`: what went, from the start of each run on. An error ends it.

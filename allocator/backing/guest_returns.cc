@@ -167,7 +167,7 @@ bool GuestReturns::IsAwaited(const Handle& guest) const {
 }
 
 void GuestReturns::CheckInvariants() const {
-  for (const Arena* arena : arenas_.of(MemoryKind::kMovable)) {
+  for (const Arena* arena : arenas_.mapped()) {
     for (const Donation& free : WholeFreeHandles(*arena)) {
       for (int64_t page = free.run.first; page < free.run.end();) {
         const Handle* const handle = free.run.extent->pages().view(page).handle;

@@ -44,7 +44,7 @@ MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger,
 
 MovableBacking::~MovableBacking() {
   absl::Status status = handles_.ReleaseAll();
-  for (Arena* arena : arenas_.of(MemoryKind::kMovable)) {
+  for (Arena* arena : arenas_.mapped()) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       directory_.Erase(extent->start());
       status.Update(device_.Unreserve(extent->start(), extent->size()));
@@ -126,7 +126,7 @@ bool MovableBacking::HasPieceFor(const Attempt& attempt) const {
   const Arena* const other = arenas_.WithRoom(attempt.arena, attempt.size);
   if (other == nullptr) return false;
   const Block& block = *other->free_blocks().BestFit(attempt.size);
-  return UnusablePart(block) == block.size;
+  return UnusablePart(block) + KeptPart(block) == block.size;
 }
 
 absl::Status MovableBacking::PlanRemapping(Attempt& attempt) {
@@ -220,7 +220,7 @@ absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
 }
 
 Offers MovableBacking::OffersFor(Attempt& attempt) {
-  return Offers(arenas_.of(MemoryKind::kMovable), [&attempt](const Block& block) { return attempt.MayTake(block); });
+  return Offers(arenas_.mapped(), [&attempt](const Block& block) { return attempt.MayTake(block); });
 }
 
 absl::Status MovableBacking::Plan(Planner* planner, Attempt& attempt, bool remaps) {
@@ -383,16 +383,19 @@ absl::Status MovableBacking::KeepInPlace(Address start, Bytes size, bool keep) {
     if (!keep && handle->keepers == 0) return absl::FailedPreconditionError("the memory was not kept in place");
     if (handles.empty() || handles.back() != handle) handles.push_back(handle);
   }
-  for (Handle* handle : handles) {
-    if (keep) handles_.Settle(handle);
-    handle->keepers += keep ? 1 : -1;
-    if (handle->keepers == (keep ? 1 : 0)) run->extent->pages().CountInPlace(keep ? 1 : -1);
-  }
+  for (Handle* handle : handles) handles_.KeepInPlace(handle, keep);
   return absl::OkStatus();
 }
 
+void MovableBacking::Fix(PageRun run, bool fixed) {
+  for (int64_t page = run.first; page < run.end(); ++page) {
+    const View& view = run.extent->pages().view(page);
+    if (view.state == View::State::kLive) handles_.Fix(view.handle, fixed);
+  }
+}
+
 absl::StatusOr<PageRun> MovableBacking::LivePages(Address start, Bytes size) const {
-  for (const Arena* arena : arenas_.of(MemoryKind::kMovable)) {
+  for (const Arena* arena : arenas_.mapped()) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       if (!extent->Contains(start) || size <= Bytes(0) || extent->end() - start < size) continue;
       const int64_t first = (start - extent->start()).count() / kPageSize.count();
@@ -410,7 +413,7 @@ absl::StatusOr<PageRun> MovableBacking::LivePages(Address start, Bytes size) con
 void MovableBacking::CheckInvariants() const {
   handles_.CheckInvariants();
   guests_.CheckInvariants();
-  for (const Arena* arena : arenas_.of(MemoryKind::kMovable)) {
+  for (const Arena* arena : arenas_.mapped()) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       CheckUnusable(*extent);
     }

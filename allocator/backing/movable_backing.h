@@ -62,6 +62,7 @@ class MovableBacking : public Backing {
   void SetOptions(const PolicyOptions& options) override { options_ = options; }
   void KeepPeak(Bytes most_in_use) override { most_in_use_ = std::max(most_in_use_, most_in_use); }
   absl::Status KeepInPlace(Address start, Bytes size, bool keep) override;
+  void Fix(PageRun run, bool fixed) override;
   absl::Status Empty(absl::Span<const PageRun> runs, std::vector<PageRun>& emptied) override;
   absl::Status Refill(absl::Span<const PageRun> runs) override;
   Bytes held() const override { return handles_.held().bytes(); }
@@ -84,7 +85,7 @@ class MovableBacking : public Backing {
   // New memory alone, where nothing may move.
   absl::Status PlanInPlace(Attempt& attempt);
 
-  // Whether the best fit of other size classes is a piece of handles that are in use anyway. To take it costs no page
+  // Whether the best fit of other size classes is a piece of handles that are in use, or stay, anyway. To take it costs no page
   // now, but keeps these handles later: so only where little is left.
   bool HasPieceFor(const Attempt& attempt) const;
 

@@ -70,6 +70,8 @@ void MovableBacking::EnterRefilled(absl::Span<const Piece> pieces, PageRun run) 
   for (const Piece& piece : pieces) {
     handles_.Move(piece.handle, PageRef{run.extent, page});
     handles_.Settle(piece.handle);
+    // What sleeps there was fixed before.
+    handles_.Fix(piece.handle, run.extent->arena().FixesWhatItHandsOut());
     page += piece.pages;
   }
   run.extent->arena().Refilled(run);

@@ -60,7 +60,7 @@ absl::StatusOr<Bytes> PageReturns::ReturnSpares() {
 
 bool PageReturns::IsBehindHost(const UseMarks& marks) {
   if (!clocks_.HasPassed(marks.era())) return clocks_.NeedsHost(marks.era());
-  const std::vector<Arena*>& arenas = arenas_.of(MemoryKind::kMovable);
+  const std::vector<Arena*>& arenas = arenas_.mapped();
   return std::any_of(arenas.begin(), arenas.end(), [&](const Arena* arena) {
     const StreamClock& clock = arena->clock();
     if (clock.stream().lasts() || arena->free_blocks().LargestSize() < kPageSize) return false;
@@ -80,7 +80,7 @@ void PageReturns::ChooseSpares(Bytes enough, StreamQuestions& questions, Leaving
 
 void PageReturns::ChoosePages(Bytes enough, absl::FunctionRef<bool(const Block&)> goes, StreamQuestions& questions,
                               Leaving& leaving) const {
-  for (const Arena* arena : arenas_.of(MemoryKind::kMovable)) {
+  for (const Arena* arena : arenas_.mapped()) {
     if (arena->free_blocks().LargestSize() < kPageSize) continue;
     for (Donation& donation : WholeFreeHandles(*arena)) {
       if (leaving.size >= enough) return;

@@ -5,7 +5,7 @@
 namespace frugal {
 
 absl::Status PairedBacking::Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) {
-  const bool moves = arena.kind() == MemoryKind::kMovable;
+  const bool moves = IsMapped(arena.kind());
   Backing& own = moves ? static_cast<Backing&>(movable_) : segments_;
   Backing& other = moves ? static_cast<Backing&>(segments_) : movable_;
   absl::Status status = own.Extend(arena, size, wait_policy);

@@ -39,6 +39,7 @@ class PairedBacking : public Backing {
   void SetOptions(const PolicyOptions& options) override { movable_.SetOptions(options); }
   void KeepPeak(Bytes most_in_use) override { movable_.KeepPeak(most_in_use); }
   absl::Status KeepInPlace(Address start, Bytes size, bool keep) override;
+  void Fix(PageRun run, bool fixed) override { movable_.Fix(run, fixed); }
   absl::Status Empty(absl::Span<const PageRun> runs, std::vector<PageRun>& emptied) override {
     return movable_.Empty(runs, emptied);
   }

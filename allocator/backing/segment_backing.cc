@@ -27,7 +27,7 @@ Bytes SegmentSize(SizeGroup group, Bytes request) {
 
 SegmentBacking::~SegmentBacking() {
   absl::Status status;
-  for (const Arena* arena : arenas_.of(MemoryKind::kSegment)) {
+  for (const Arena* arena : arenas_.segments()) {
     for (const std::unique_ptr<Extent>& segment : arena->extents()) {
       directory_.Erase(segment->start());
       status.Update(FreeIn(arena->traits().source.get(), segment->start()));
@@ -75,7 +75,7 @@ absl::Status SegmentBacking::AddSegment(Arena& arena, Bytes segment, WaitPolicy 
 }
 
 void SegmentBacking::WaitForFreeSegments() {
-  for (const Arena* arena : arenas_.of(MemoryKind::kSegment)) {
+  for (const Arena* arena : arenas_.segments()) {
     for (const std::unique_ptr<Extent>& segment : arena->extents()) {
       if (!IsWhollyFree(*segment)) continue;
       // Where a stream is captured or the driver fails, some of them stay.
@@ -111,7 +111,7 @@ absl::StatusOr<Bytes> SegmentBacking::ReturnSegments(Bytes enough, Goes goes) {
   std::vector<Block*> leaving = questions.Choose([&] {
     std::vector<Block*> chosen;
     Bytes size;
-    for (const Arena* arena : arenas_.of(MemoryKind::kSegment)) {
+    for (const Arena* arena : arenas_.segments()) {
       if (arena->is_kept()) continue;
       for (const std::unique_ptr<Extent>& segment : arena->extents()) {
         if (size >= enough || !IsWhollyFree(*segment) || keepers_.contains(segment->start())) continue;
@@ -178,7 +178,7 @@ absl::Status SegmentBacking::KeepInPlace(Address start, Bytes size, bool keep) {
 
 void SegmentBacking::CheckInvariants() const {
   Bytes held;
-  for (const Arena* arena : arenas_.of(MemoryKind::kSegment)) {
+  for (const Arena* arena : arenas_.segments()) {
     for (const std::unique_ptr<Extent>& segment : arena->extents()) held += segment->size();
   }
   FRUGAL_CHECK(held == held_);

@@ -74,7 +74,7 @@ void ViewBound::Unmap(int64_t aim, const Arena* of) {
 
 std::vector<ViewBound::Old> ViewBound::OldViews(const Arena* of) const {
   std::vector<Old> old;
-  for (const Arena* arena : arenas_.of(MemoryKind::kMovable)) {
+  for (const Arena* arena : arenas_.mapped()) {
     if (of != nullptr && arena != of) continue;
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (int64_t page = 0; page < extent->pages().touched(); ++page) {

@@ -59,7 +59,7 @@ Block* Arena::PutBack(Block* block, BlockStep step) {
 Extent& Arena::AddExtent(Address start, Bytes size) {
   extents_.push_back(std::make_unique<Extent>(*this, kind_, start, size, blocks_));
   Extent& extent = *extents_.back();
-  if (kind_ == MemoryKind::kMovable) {
+  if (IsMapped(kind_)) {
     holes_.emplace(start, extent.first_block());
   } else {
     MappingChanged(MemoryEvent::Kind::kSegmentAllocate, start, size, 1);
@@ -71,7 +71,7 @@ Extent& Arena::AddExtent(Address start, Bytes size) {
 void Arena::RemoveExtent(Extent& extent) {
   Block* only = extent.first_block();
   FRUGAL_CHECK(only->size == extent.size());
-  if (kind_ == MemoryKind::kMovable) {
+  if (IsMapped(kind_)) {
     FRUGAL_CHECK(only->state == BlockState::kHole);
     holes_.erase(only->address);
   } else {

@@ -49,9 +49,10 @@ class Arena {
   MemorySource source() const { return {pool_, kind_}; }
   // REQUIRES: nothing is in use.
   void BelongTo(PoolId pool) { pool_ = pool; }
-  // Segments of it that are free stay; see KeptPools.
+  // What graphs may read of it stays; see KeptPools.
   bool is_kept() const { return is_kept_; }
   void SetKept(bool value) { is_kept_ = value; }
+  bool FixesWhatItHandsOut() const { return is_kept_ && kind_ == MemoryKind::kFixed; }
   const PoolTraits& traits() const { return traits_; }
   void SetTraits(const PoolTraits& traits) { traits_ = traits; }
   // Whether a block is handed out, awaiting or set aside.

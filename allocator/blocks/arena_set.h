@@ -60,7 +60,7 @@ class ArenaSet {
       if (arena->pool() == pool) arena->SetTraits(traits);
     }
   }
-  // Whether free segments of the pool stay.
+  // Whether what graphs may read of the pool stays; see KeptPools.
   void SetKept(PoolId pool, bool value) {
     value ? static_cast<void>(kept_.insert(pool)) : static_cast<void>(kept_.erase(pool));
     for (Arena* arena : all_) {
@@ -101,7 +101,8 @@ class ArenaSet {
 
   // In the order in which they were first asked for.
   const std::vector<Arena*>& all() const { return all_; }
-  const std::vector<Arena*>& of(MemoryKind kind) const { return by_kind_[static_cast<size_t>(kind)]; }
+  const std::vector<Arena*>& mapped() const { return mapped_; }
+  const std::vector<Arena*>& segments() const { return segments_; }
 
   // null: it lies in none.
   const Extent* ExtentWith(Address address) const {
@@ -153,7 +154,7 @@ class ArenaSet {
     if (arena == nullptr) {
       arena = std::make_unique<Arena>(clock, size_class, source.kind, blocks_, ledger_);
       all_.push_back(arena.get());
-      by_kind_[static_cast<size_t>(source.kind)].push_back(arena.get());
+      (IsMapped(source.kind) ? mapped_ : segments_).push_back(arena.get());
     }
     arena->BelongTo(source.pool);
     const auto traits = traits_.find(source.pool);
@@ -166,7 +167,7 @@ class ArenaSet {
   std::unique_ptr<Arena> TakeReleased(const StreamClock& clock, SizeClass size_class, MemoryKind kind) {
     const auto found = std::find_if(released_.begin(), released_.end(), [&](const std::unique_ptr<Arena>& arena) {
       return &arena->clock() == &clock && arena->size_class() == size_class && arena->kind() == kind &&
-             (kind == MemoryKind::kMovable ? !arena->IsInUse() : arena->extents().empty());
+             (IsMapped(kind) ? !arena->IsInUse() : arena->extents().empty());
     });
     if (found == released_.end()) return nullptr;
     std::unique_ptr<Arena> arena = std::move(*found);
@@ -187,7 +188,8 @@ class ArenaSet {
   std::array<Arena*, kRecent> recent_ = {};
   Arena* latest_ = nullptr;  // of those that a source was given for
   std::vector<Arena*> all_;
-  std::array<std::vector<Arena*>, 2> by_kind_;
+  std::vector<Arena*> mapped_;
+  std::vector<Arena*> segments_;
 };
 
 }  // namespace frugal

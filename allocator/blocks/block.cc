@@ -32,6 +32,10 @@ const char* Name(BlockStep step) {
       return "wake up";
     case BlockStep::kDrop:
       return "drop";
+    case BlockStep::kFallAsleepInPool:
+      return "fall asleep in its pool";
+    case BlockStep::kWakeUpInPool:
+      return "wake up in its pool";
   }
   return "?";
 }
@@ -56,6 +60,8 @@ const char* Name(BlockState state) {
       return "claimed";
     case BlockState::kAsleep:
       return "asleep";
+    case BlockState::kPoolAsleep:
+      return "free in a pool that sleeps";
   }
   return "?";
 }

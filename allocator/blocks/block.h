@@ -25,6 +25,7 @@ enum class BlockState : uint8_t {
   kClaimed,    // free memory that is set aside for what is being done about a miss, or on its way to the device, or
                // shares a page without memory with what is asleep
   kAsleep,     // handed out, but its memory is elsewhere, or about to be; see Sleep
+  kPoolAsleep,  // free memory of a pool that sleeps as a whole, since graphs may read it: likewise
 };
 
 enum class BlockStep : uint8_t {
@@ -39,6 +40,8 @@ enum class BlockStep : uint8_t {
   kFallAsleep,
   kWakeUp,
   kDrop,  // given back by the caller while asleep
+  kFallAsleepInPool,
+  kWakeUpInPool,
 };
 
 // Fails as a check does: the accounting would be wrong from here on.
@@ -50,7 +53,7 @@ inline BlockState Transition(BlockState state, BlockStep step) {
     BlockState from;
     BlockState to;
   };
-  constexpr std::array<Change, 11> kChanges = {{
+  constexpr std::array<Change, 13> kChanges = {{
       {BlockState::kHole, BlockState::kFree},           // kFill
       {BlockState::kFree, BlockState::kHole},           // kVacate
       {BlockState::kFree, BlockState::kAllocated},      // kHandOut
@@ -62,6 +65,8 @@ inline BlockState Transition(BlockState state, BlockStep step) {
       {BlockState::kAllocated, BlockState::kAsleep},    // kFallAsleep
       {BlockState::kAsleep, BlockState::kAllocated},    // kWakeUp
       {BlockState::kAsleep, BlockState::kClaimed},      // kDrop
+      {BlockState::kClaimed, BlockState::kPoolAsleep},  // kFallAsleepInPool
+      {BlockState::kPoolAsleep, BlockState::kClaimed},  // kWakeUpInPool
   }};
   const Change& change = kChanges[static_cast<size_t>(step)];
   if (change.from != state) [[unlikely]]
@@ -110,6 +115,8 @@ struct alignas(64) Block {
   bool IsFree() const { return state == BlockState::kFree; }
   bool IsAwake() const { return state == BlockState::kAllocated; }
   bool IsHandedOut() const { return state == BlockState::kAllocated || state == BlockState::kAsleep; }
+  bool Sleeps() const { return state == BlockState::kAsleep || state == BlockState::kPoolAsleep; }
+  bool MayFallAsleepInPool() const { return IsAwake() || IsFree(); }
   bool IsInUse() const { return IsHandedOut() || state == BlockState::kAwaiting; }
   void Apply(BlockStep step) { state = Transition(state, step); }
   // Whether the blocks before and after agree with this one about where it is.

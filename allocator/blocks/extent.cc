@@ -12,7 +12,7 @@ Extent::Extent(Arena& arena, MemoryKind kind, Address start, Bytes size, BlockFa
       start_(start),
       size_(size),
       blocks_(blocks),
-      first_(blocks.Make(this, start, size, kind == MemoryKind::kMovable ? BlockState::kHole : BlockState::kFree)),
+      first_(blocks.Make(this, start, size, IsMapped(kind) ? BlockState::kHole : BlockState::kFree)),
       starts_(start) {
   FRUGAL_CHECK(kind == MemoryKind::kSegment || start.value() % static_cast<uint64_t>(kPageSize.count()) == 0);
   starts_.Add(first_);
@@ -71,7 +71,7 @@ void Extent::CheckInvariants() const {
     FRUGAL_CHECK(block->size > Bytes(0));
     const bool joins = previous != nullptr && previous->state == block->state;
     FRUGAL_CHECK(!joins || (block->state != BlockState::kFree && block->state != BlockState::kHole));
-    if (kind_ == MemoryKind::kMovable) CheckPagesOf(*block);
+    if (IsMapped(kind_)) CheckPagesOf(*block);
     expected = block->end();
     previous = block;
   }
@@ -95,7 +95,7 @@ void Extent::CheckPagesOf(const Block& block) const {
   const int64_t past = PagesCovering(offset + block.size).count();
   if (!block.IsMapped()) FRUGAL_CHECK(RoundDown(offset, kPageSize) == offset);
   // Other blocks that share a page with it say that the page is live.
-  if (block.state == BlockState::kClaimed || block.state == BlockState::kAsleep) return;
+  if (block.state == BlockState::kClaimed || block.Sleeps()) return;
   for (int64_t page = first; page < past; ++page) {
     FRUGAL_CHECK((pages_.view(page).state == View::State::kLive) == block.IsMapped());
   }

@@ -44,12 +44,12 @@ struct PageRun {
 //   the sizes of all blocks add up to size(), and each starts where the one before ends;
 //   the last block that starts in a page is the one that is in `starts_` for it;
 //   no two neighbours are both free, and no two are both holes;
-//   a movable extent's page is live if and only if it lies in a mapped block, but that those of claimed and sleeping
+//   a mapped extent's page is live if and only if it lies in a mapped block, but that those of claimed and sleeping
 //   ones may be unmapped; holes are whole pages.
 class Extent {
  public:
-  // kMovable: reserved addresses, filled with handles. kSegment: one piece of cudaMalloc. One block covers the whole: a
-  // hole, or free if it is a segment. REQUIRES: a movable one starts on a multiple of kPageSize.
+  // Mapped: reserved addresses, filled with handles. kSegment: one piece of cudaMalloc. One block covers the whole: a
+  // hole, or free if it is a segment. REQUIRES: a mapped one starts on a multiple of kPageSize.
   Extent(Arena& arena, MemoryKind kind, Address start, Bytes size, BlockFactory& blocks);
 
   Arena& arena() const { return arena_; }
@@ -66,7 +66,7 @@ class Extent {
   // Whether all of it lies in blocks that are handed out and awake. REQUIRES: the extent contains it.
   bool IsAllocated(Address start, Address end) const;
   // The block that all of these pages lie in; null: several. O(1), however small blocks are. REQUIRES: a run of this
-  // extent, which is movable.
+  // extent, which is mapped.
   Block* BlockOver(PageRun run) const {
     Block* const block = starts_.LastUpTo(run.address() + run.size() - Bytes(1));
     return block->address <= run.address() ? block : nullptr;

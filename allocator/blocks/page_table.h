@@ -50,7 +50,7 @@ class PageTable {
   // How many handles are live here that have their home elsewhere.
   int64_t guests() const { return guests_; }
   void CountGuests(int64_t change) { guests_ += change; }
-  // How many handles are live here that somebody wants to stay: see DeviceAllocator::KeepInPlace.
+  // How many handles are live here that are to stay: see Handle::Stays.
   int64_t in_place() const { return in_place_; }
   void CountInPlace(int64_t change) { in_place_ += change; }
 

@@ -39,7 +39,7 @@ inline SizeClass ClassOf(Bytes size) {
   return SizeClass::kUpTo1536KiB;
 }
 
-// Of segments, which are larger than pages: two, as with PyTorch's own allocator.
+// Of segments, which are larger than pages, and of what stays where it is: two, as with PyTorch's own allocator.
 inline SizeClass CoarseClassOf(Bytes size) { return size > kSmallLimit ? SizeClass::kLarge : SizeClass::kUpTo1MiB; }
 
 inline SizeGroup GroupOf(SizeClass size_class) {

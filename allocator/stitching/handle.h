@@ -29,9 +29,11 @@ struct Handle {
   PageRef place;                          // of its first page
   absl::InlinedVector<PageRef, 2> stale;  // where else it can be seen: of its first page
   int32_t keepers = 0;                    // how many want it to stay where it is; see DeviceAllocator::KeepInPlace
+  bool is_fixed = false;                  // graphs may read it where it is; see KeptPools
 
   Bytes size() const { return Pages(pages).bytes(); }
   bool IsGuest() const { return home != place; }
+  bool Stays() const { return keepers > 0 || is_fixed; }
 };
 
 // A handle of a stitch's target.

@@ -135,6 +135,7 @@ void HandleTable::Unmapped(PageRef place) {
   --views_;
   if (handle->place == place) {
     Settle(handle);
+    Fix(handle, false);
     handle->place = handle->home = PageRef();
     ++in_flight_;
   } else {
@@ -176,6 +177,26 @@ void HandleTable::Settle(Handle* handle) {
   handle->home = handle->place;
 }
 
+void HandleTable::KeepInPlace(Handle* handle, bool keep) {
+  const bool stayed = handle->Stays();
+  if (keep) Settle(handle);
+  handle->keepers += keep ? 1 : -1;
+  CountStaying(*handle, stayed);
+}
+
+void HandleTable::Fix(Handle* handle, bool fixed) {
+  if (handle->is_fixed == fixed) return;
+  const bool stayed = handle->Stays();
+  if (fixed) Settle(handle);
+  handle->is_fixed = fixed;
+  CountStaying(*handle, stayed);
+}
+
+void HandleTable::CountStaying(const Handle& handle, bool stayed) {
+  const int change = static_cast<int>(handle.Stays()) - static_cast<int>(stayed);
+  if (change != 0) handle.place.extent->pages().CountInPlace(change);
+}
+
 void HandleTable::EraseStale(Handle& handle, const PageRef& place) {
   auto stale = std::find(handle.stale.begin(), handle.stale.end(), place);
   FRUGAL_CHECK(stale != handle.stale.end());
@@ -199,9 +220,9 @@ void HandleTable::CheckInvariants() const {
     CheckView(*handle, handle->place, View::State::kLive);
     FRUGAL_CHECK(handle->group == handle->place.extent->arena().group());
     FRUGAL_CHECK(handle->home.extent->pages().view(handle->home.page).handle == handle);
-    FRUGAL_CHECK(handle->keepers == 0 || !handle->IsGuest());
+    FRUGAL_CHECK(!handle->Stays() || !handle->IsGuest());
     guests[handle->place.extent] += handle->IsGuest() ? 1 : 0;
-    in_place[handle->place.extent] += handle->keepers > 0 ? 1 : 0;
+    in_place[handle->place.extent] += handle->Stays() ? 1 : 0;
   }
   FRUGAL_CHECK(homeless == spares_.size() + in_flight_ && held == held_ && views == views_);
   for (const auto& [extent, count] : guests) FRUGAL_CHECK(extent->pages().guests() == count);

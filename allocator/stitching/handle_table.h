@@ -69,6 +69,10 @@ class HandleTable {
 
   // The handle belongs where it is.
   void Settle(Handle* handle);
+  // It belongs where it is, and stays, for one more (fewer) who wants that.
+  void KeepInPlace(Handle* handle, bool keep);
+  // The same for the graphs that may read it.
+  void Fix(Handle* handle, bool fixed);
 
   // Gives every handle back, whatever is mapped. For the end of a device's allocator.
   absl::Status ReleaseAll();
@@ -79,6 +83,8 @@ class HandleTable {
   static void EraseStale(Handle& handle, const PageRef& place);
   static void CheckView(const Handle& handle, PageRef place, View::State state);
 
+  // What keeps the handle, which stayed or not before, has changed.
+  static void CountStaying(const Handle& handle, bool stayed);
   // The handle counts for this group from now on.
   void CountFor(Handle& handle, SizeGroup group);
   // Enters that the view whose first page is at `place` is not mapped any more.

@@ -15,7 +15,7 @@ void AddMovable(Block* block, const PageRun& run, std::vector<Donation>& donatio
     if (page >= run.first) {
       const Handle* const handle = run.extent->pages().view(page).handle;
       FRUGAL_CHECK(handle != nullptr);
-      if (handle->keepers == 0) continue;
+      if (!handle->Stays()) continue;
     }
     if (end > page + 1) donations.push_back({block, PageRun{run.extent, page + 1, end - page - 1}});
     end = page;
@@ -88,7 +88,7 @@ void Offers::AddFrom(const Arena& donor, Pages enough) const {
 }
 
 Block* Offers::BlockOf(const Handle& handle) const {
-  if (donors_ == nullptr || handle.place.extent == nullptr || handle.keepers > 0) return nullptr;
+  if (donors_ == nullptr || handle.place.extent == nullptr || handle.Stays()) return nullptr;
   Block* const block = handle.place.extent->BlockOver(RunOf(handle, handle.place));
   return block != nullptr && block->IsFree() && may_take_(*block) ? block : nullptr;
 }

@@ -1,20 +1,55 @@
 #include "allocator/stitching/unusable.h"
 
+#include <algorithm>
+
 #include "allocator/port/check.h"
 #include "allocator/stitching/handle.h"
 #include "allocator/stitching/offers.h"
 
 namespace frugal {
 
+namespace {
+
+// What of the block lies in its handles that `are_meant`, of which a part is elsewhere or none.
+Bytes PartIn(const Block& block, bool (*are_meant)(const Handle& handle, PageRun of_block)) {
+  Extent& extent = *block.extent;
+  Bytes part;
+  const PageRun whole = extent.WholePages(block.address, block.end());
+  const PageRun pages = extent.PagesOf(block.address, block.end());
+  for (int64_t page = pages.first; page < pages.end();) {
+    const Handle& handle = *extent.pages().view(page).handle;
+    const PageRun run = RunOf(handle, handle.place);
+    if (are_meant(handle, whole)) {
+      part += std::min(block.end(), run.address() + run.size()) - std::max(block.address, run.address());
+    }
+    page = run.end();
+  }
+  return part;
+}
+
+bool IsFixed(const Handle& handle, PageRun /*of_block*/) { return handle.is_fixed; }
+
+bool IsShared(const Handle& handle, PageRun of_block) {
+  const PageRun run = RunOf(handle, handle.place);
+  return !handle.is_fixed && (run.first < of_block.first || run.end() > of_block.end());
+}
+
+}  // namespace
+
 Bytes UnusablePart(const Block& block) {
-  if (KeptPart(block) > Bytes(0)) return Bytes(0);
-  if (block.extent->kind() != MemoryKind::kMovable || block.size < kPageSize) return block.size;
-  return block.size - Pages(OfWholeHandles(block.extent->WholePages(block.address, block.end())).count).bytes();
+  Extent& extent = *block.extent;
+  if (!IsMapped(extent.kind())) return block.size - KeptPart(block);
+  if (extent.pages().in_place() > 0) return PartIn(block, &IsShared);
+  if (block.size < kPageSize) return block.size;
+  // The same, without a look at each handle.
+  return block.size - Pages(OfWholeHandles(extent.WholePages(block.address, block.end())).count).bytes();
 }
 
 Bytes KeptPart(const Block& block) {
-  const bool is_kept = block.extent->kind() == MemoryKind::kSegment && !OwnerPool(block).is_default();
-  return is_kept ? block.size : Bytes(0);
+  if (IsMapped(block.extent->kind())) {
+    return block.extent->pages().in_place() > 0 ? PartIn(block, &IsFixed) : Bytes(0);
+  }
+  return OwnerPool(block).is_default() ? Bytes(0) : block.size;
 }
 
 Bytes HandlesUnderEnds(const Block& block) {

@@ -70,13 +70,15 @@ void FallingAsleep::FindHeld() {
 }
 
 bool FallingAsleep::IsHeld(Address block, Tags::Id tag) const {
+  // Of a pool graphs need all, whoever holds what.
+  if (block == Address()) return true;
   return request_.held.has_value() ? held_.contains(block) : tag != Tags::kNone;
 }
 
 absl::Status FallingAsleep::Choose(std::vector<AddressRange>& ranges) {
   absl::Status status = absl::UnavailableError(kCaptured);
   const auto choose = [this](Address block, Tags::Id tag) {
-    return request_.tags.Means(tag) && IsHeld(block, tag) && (chosen_.insert(block), true);
+    return Means(block, tag) && (chosen_.insert(block), block != Address() || request_.no_pools.empty());
   };
   routing_.WithoutCapture(gpu_.ordinal(), [&] {
     // The policy waits for the streams that it knows.
@@ -86,24 +88,28 @@ absl::Status FallingAsleep::Choose(std::vector<AddressRange>& ranges) {
     status = chosen.status();
     if (chosen.ok()) ranges = *std::move(chosen);
   });
+  if (status.ok() && chosen_.contains(Address()) && !request_.no_pools.empty()) {
+    status = absl::FailedPreconditionError(request_.no_pools);
+    status.Update(Undo());
+  }
   return status;
 }
 
 void FallingAsleep::Divide(const std::vector<AddressRange>& ranges) {
-  absl::btree_map<Address, BlockView> asleep;
+  absl::btree_map<Address, Sleep::AsleepBlock> asleep;
   for (const Sleep::AsleepBlock& sleeper : gpu_.allocator().sleep().Asleep()) {
-    asleep.emplace(sleeper.block.address, sleeper.block);
+    asleep.emplace(sleeper.block.address, sleeper);
   }
   for (const AddressRange& range : ranges) {
     const auto after = asleep.upper_bound(range.address);
     if (after == asleep.begin()) continue;
-    const BlockView& block = std::prev(after)->second;
+    const Sleep::AsleepBlock& block = std::prev(after)->second;
     // Given back meanwhile.
-    if (range.address >= block.address + block.size) continue;
-    SleptBytes& bytes = by_tag_[block.tag];
+    if (range.address >= block.block.address + block.block.size) continue;
+    SleptBytes& bytes = by_tag_[block.block.tag];
     bytes.slept += range.size;
-    (request_.Drops(block.tag) ? bytes.dropped : bytes.copied) += range.size;
-    if (!request_.Drops(block.tag)) copied_.push_back(range);
+    (Drops(block) ? bytes.dropped : bytes.copied) += range.size;
+    if (!Drops(block)) copied_.push_back(range);
   }
 }
 
@@ -118,7 +124,7 @@ absl::Status FallingAsleep::Undo() {
 
 absl::Status FallingAsleep::Commit() {
   for (const Sleep::AsleepBlock& sleeper : gpu_.allocator().sleep().Asleep()) {
-    if (request_.tags.Means(sleeper.block.tag) && request_.Drops(sleeper.block.tag)) {
+    if (request_.tags.Means(sleeper.block.tag) && Drops(sleeper)) {
       gpu_.host_copies().Drop({{sleeper.block.address, sleeper.block.size}});
     }
   }
@@ -137,13 +143,15 @@ absl::Status FallingAsleep::Commit() {
 void FallingAsleep::FillDropped() {
   std::vector<AddressRange> left;
   // What has gone is filled as it wakes. The rest, too: another day it may go.
-  const auto drops = [this](Address block, Tags::Id tag) { return chosen_.contains(block) && request_.Drops(tag); };
+  const auto drops = [this](Address block, Tags::Id tag) {
+    return block != Address() && chosen_.contains(block) && request_.Drops(tag);
+  };
   for (const Sleep::StayedPart& part : gpu_.allocator().sleep().Stayed(drops)) {
     if (part.why != Sleep::Why::kBesideAwake || part.block.asleep) continue;
     left.push_back({part.block.address, part.block.size});
   }
   for (const Sleep::AsleepBlock& sleeper : gpu_.allocator().sleep().Asleep()) {
-    if (!drops(sleeper.block.address, sleeper.block.tag)) continue;
+    if (!chosen_.contains(sleeper.block.address) || !Drops(sleeper)) continue;
     Address from = sleeper.block.address;
     for (const AddressRange& lacking : sleeper.lacking) {
       if (from < lacking.address) left.push_back({from, lacking.address - from});
@@ -167,7 +175,7 @@ SleptGpu FallingAsleep::Result() const {
   result.by_tag = by_tag_;
   result.given_back = given_back_;
   result.host = gpu_.host_copies().host();
-  const auto means = [this](Address block, Tags::Id tag) { return request_.tags.Means(tag) && IsHeld(block, tag); };
+  const auto means = [this](Address block, Tags::Id tag) { return Means(block, tag); };
   for (const Sleep::StayedPart& part : gpu_.allocator().sleep().Stayed(means)) {
     result.stayed[{part.block.tag, part.block.site, part.why}] += part.size;
   }

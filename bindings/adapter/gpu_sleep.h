@@ -43,6 +43,8 @@ struct SleepRequest {
   std::vector<Tags::Id> drop;  // is not copied
   HostCopies::Kind host = HostCopies::Kind::kPinned;
   bool poison = false;  // what is dropped becomes NaN
+  // Why nothing that graphs read can sleep, if it cannot.
+  std::string no_pools = {};
 
   bool Drops(Tags::Id tag) const { return TagChoice::Has(drop, tag); }
 };
@@ -100,6 +102,12 @@ class FallingAsleep {
  private:
   void FindHeld();
   bool IsHeld(Address block, Tags::Id tag) const;
+  // As Sleep::Choice.
+  bool Means(Address block, Tags::Id tag) const { return request_.tags.Means(tag) && IsHeld(block, tag); }
+  // What graphs read is copied whatever its tag.
+  bool Drops(const Sleep::AsleepBlock& sleeper) const {
+    return sleeper.pool.is_default() && request_.Drops(sleeper.block.tag);
+  }
   absl::Status Choose(std::vector<AddressRange>& ranges);
   void Divide(const std::vector<AddressRange>& ranges);
   void FillDropped();

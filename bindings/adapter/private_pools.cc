@@ -84,7 +84,10 @@ std::shared_ptr<SegmentSource> PreloadedSource() {
 
 PrivatePools::Pool& PrivatePools::Hold(const Key& key) {
   Pool& pool = pools_[key];
-  if (pool.holders == 0) pool = {.site = SiteSampler::CurrentSite(), .traits = {.source = PreloadedSource()}};
+  if (pool.holders == 0) {
+    pool = {.site = SiteSampler::CurrentSite(), .traits = {.source = PreloadedSource()}};
+    if (pool.traits.source == nullptr) pool.kind = KindOfKept();
+  }
   ++pool.holders;
   return pool;
 }
@@ -93,7 +96,10 @@ void PrivatePools::NoteMade(const Key& key, std::shared_ptr<SegmentSource> sourc
   absl::MutexLock lock(&mutex_);
   Pool& pool = Hold(key);
   if (pool.holders > 1) return;
-  if (source != nullptr) pool.traits.source = std::move(source);
+  if (source != nullptr) {
+    pool.traits.source = std::move(source);
+    pool.kind = MemoryKind::kSegment;
+  }
   // What torch.cuda.MemPool makes is numbered in the second place.
   if (pool.traits.source == nullptr && key.second.first == 0) pool.kind = MemoryKind::kMovable;
 }
@@ -116,10 +122,17 @@ void PrivatePools::NeverSplit(const Key& key) {
   pools_[key].kind = MemoryKind::kSegment;
 }
 
-void PrivatePools::UseSegments(const Key& key, bool captured) {
+void PrivatePools::Keep(const Key& key, bool captured) {
   absl::MutexLock lock(&mutex_);
-  pools_[key].kind = MemoryKind::kSegment;
-  pools_[key].captured |= captured;
+  Pool& pool = pools_[key];
+  // Who registers a pool without a capture (NCCL) goes on to use physical memory.
+  if (pool.kind == MemoryKind::kMovable) pool.kind = captured ? KindOfKept() : MemoryKind::kSegment;
+  pool.captured |= captured;
+}
+
+void PrivatePools::SetMapped(bool value) {
+  absl::MutexLock lock(&mutex_);
+  is_mapped_ = value;
 }
 
 MemoryKind PrivatePools::KindOf(const Key& key) const {

@@ -39,8 +39,9 @@ struct PoolFigures {
 
 // A pool of torch.cuda.MemPool gets movable memory like all others, until a graph may be captured into it. From then on
 // it gets segments of cudaMalloc, as do all other pools: those of graphs, whose replays, checkpoints and peers rely on
-// addresses that stay; those that are not to be split; and those whose memory is of functions of the program's. What a
-// pool of segments has is kept for it as long as somebody holds it (KeptPools).
+// addresses that stay; those that are not to be split; and those whose memory is of functions of the program's. Graphs'
+// get fixed memory in their place if the setting `pools` says so. What such a pool has is kept for it as long as
+// somebody holds it (KeptPools).
 //
 // Thread-safety: any thread.
 class PrivatePools {
@@ -55,8 +56,11 @@ class PrivatePools {
   bool NoteReleased(const Key& key);
   // Its blocks are handed out whole.
   void NeverSplit(const Key& key);
-  // It gets segments from now on. `captured`: by a graph.
-  void UseSegments(const Key& key, bool captured);
+  // Its memory stays where it is from now on. `captured`: for a graph.
+  void Keep(const Key& key, bool captured);
+
+  // Graphs' memory is fixed, of pools that are new from now on; else segments.
+  void SetMapped(bool value);
 
   MemoryKind KindOf(const Key& key) const;
   PoolTraits TraitsOf(const Key& key) const;
@@ -74,11 +78,16 @@ class PrivatePools {
     PoolTraits traits;
   };
 
+  // Of what is to stay where it is.
+  MemoryKind KindOfKept() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return is_mapped_ ? MemoryKind::kFixed : MemoryKind::kSegment;
+  }
   // One that nobody held is another one from now on.
   Pool& Hold(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
   std::map<Key, Pool> pools_ ABSL_GUARDED_BY(mutex_);
+  bool is_mapped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // Memory of an allocator of the program's, as torch.cuda.MemPool takes one.

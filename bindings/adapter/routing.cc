@@ -78,10 +78,10 @@ void Routing::Close(c10::DeviceIndex device, MempoolId_t pool) {
   exceptions_.fetch_sub(1, std::memory_order_release);
 }
 
-void Routing::UseSegments(c10::DeviceIndex device, MempoolId_t pool) {
+void Routing::SetKind(c10::DeviceIndex device, MempoolId_t pool, MemoryKind kind) {
   absl::MutexLock lock(&mutex_);
   for (Route& route : routes_) {
-    if (route.device == device && route.pool == pool) route.kind = MemoryKind::kSegment;
+    if (route.device == device && route.pool == pool) route.kind = kind;
   }
 }
 

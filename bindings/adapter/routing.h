@@ -73,8 +73,8 @@ class Routing {
   void Open(c10::DeviceIndex device, MempoolId_t pool, MemoryKind kind, Filter filter, bool may_capture,
             std::optional<cudaStream_t> stream = std::nullopt);
   void Close(c10::DeviceIndex device, MempoolId_t pool);
-  // What is open of the pool gets segments from now on.
-  void UseSegments(c10::DeviceIndex device, MempoolId_t pool);
+  // What is open of the pool gets this kind from now on.
+  void SetKind(c10::DeviceIndex device, MempoolId_t pool, MemoryKind kind);
   bool HasOpenPool(c10::DeviceIndex device) const;
   // A graph is perhaps being captured on `device`.
   bool MayCapture(c10::DeviceIndex device) const;

@@ -208,6 +208,7 @@ void TorchAllocator::Apply(const Settings& settings) {
   gpus_.SetCheckLevel(settings.check);
   gpus_.SetPolicy(settings.policy);
   remaps_.store(settings.policy.remap);
+  pools_.SetMapped(settings.maps_pools);
   absl::MutexLock lock(&settings_mutex_);
   settings_ = settings;
 }
@@ -380,7 +381,7 @@ caching::SnapshotInfo TorchAllocator::Snapshot(MempoolId_t pool, bool include_tr
   const bool mapped_too = !is_registered && (!remaps_.load() || !NcclRegistersEverySegment());
   const OnlyPool only = pool == kDefaultPool ? std::nullopt : OnlyPool(ToPoolId(pool));
   gpus_.ForEach([&](GpuMemory& gpu) {
-    if (is_registered) UseSegments(gpu.ordinal(), pool, /*captured=*/false);
+    if (is_registered) KeepPool(gpu.ordinal(), pool, /*captured=*/false);
     gpu.allocator().sleep().EnterGivenBack();
     AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().inspect().Snapshot(only), mapped_too);
   });

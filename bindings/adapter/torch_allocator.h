@@ -139,8 +139,9 @@ class TorchAllocator final : public NativeForwarder {
 
   // What serves a request, while there are exceptions.
   Routing::Destination DestinationOf(c10::DeviceIndex device, cudaStream_t stream);
-  // The pool gets segments from now on, which it keeps. `captured`: a graph may be captured into it.
-  void UseSegments(c10::DeviceIndex device, MempoolId_t pool, bool captured);
+  // The pool gets memory that stays where it is from now on, of the kind returned. `captured`: a graph may be captured
+  // into it.
+  MemoryKind KeepPool(c10::DeviceIndex device, MempoolId_t pool, bool captured);
   // A block at the address, of the stream where it is given. Throws c10::Error if there is no free memory.
   c10::DataPtr AllocateAt(GpuMemory& gpu, MempoolId_t pool, std::optional<Stream> stream, Address address, Bytes size);
   // REQUIRES: `device` is the current one. `is_external`: the program made the stream; means nothing of default

@@ -54,18 +54,20 @@ Routing::Destination TorchAllocator::DestinationOf(c10::DeviceIndex device, cuda
   to.tag = Tags::Current();
   // A MemPool within a capture.
   if (to.may_be_captured && to.kind == MemoryKind::kMovable && IsCaptured(stream)) {
-    UseSegments(device, to.pool, /*captured=*/true);
-    to.kind = MemoryKind::kSegment;
+    to.kind = KeepPool(device, to.pool, /*captured=*/true);
   }
   return to;
 }
 
-void TorchAllocator::UseSegments(c10::DeviceIndex device, MempoolId_t pool, bool captured) {
-  pools_.UseSegments({device, pool}, captured);
-  routing_.UseSegments(device, pool);
-  const absl::Status status = gpus_.Get(device).allocator().KeepPool(ToPoolId(pool), captured);
+MemoryKind TorchAllocator::KeepPool(c10::DeviceIndex device, MempoolId_t pool, bool captured) {
+  pools_.Keep({device, pool}, captured);
+  const MemoryKind kind = pools_.KindOf({device, pool});
+  routing_.SetKind(device, pool, kind);
+  // It sleeps by the tag of the thread that captures.
+  const absl::Status status = gpus_.Get(device).allocator().KeepPool(ToPoolId(pool), captured, Tags::Current());
   TORCH_CHECK(status.ok() || absl::IsDataLoss(status),
               "frugal_alloc could not keep a pool's memory in place: ", status.message());
+  return kind;
 }
 
 void TorchAllocator::NeverSplit(c10::DeviceIndex device, MempoolId_t pool) {
@@ -131,7 +133,7 @@ void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t po
   if (!routing_.AllGoesToNative()) {
     const PoolTraits traits = pools_.TraitsOf(key);
     if (!traits.are_usual()) gpus_.Get(device).allocator().SetPoolTraits(ToPoolId(pool), traits);
-    if (may_capture || pools_.KindOf(key) == MemoryKind::kSegment) UseSegments(device, pool, may_capture);
+    if (may_capture || pools_.KindOf(key) != MemoryKind::kMovable) KeepPool(device, pool, may_capture);
     if (may_capture) gpus_.Get(device).device().SetReuseInCapture(ReusesInCapture());
   }
   // One of the program's may be gone by the time that somebody asks about it.
@@ -193,7 +195,7 @@ bool TorchAllocator::checkPoolLiveAllocations(c10::DeviceIndex device, MempoolId
 std::shared_ptr<caching::AllocatorState> TorchAllocator::getCheckpointState(c10::DeviceIndex device, MempoolId_t pool) {
   if (routing_.AllGoesToNative()) return native().getCheckpointState(device, pool);
   // What is asked for from now on must be there again at the same addresses.
-  UseSegments(device, pool, /*captured=*/false);
+  KeepPool(device, pool, /*captured=*/false);
   return std::make_shared<PoolCheckpoint>(pool, LiveBlocksOf(gpus_.Get(device), pool));
 }
 

@@ -39,9 +39,10 @@ int64_t frugal_trim(void);
 int64_t frugal_release_idle(void);
 
 /* As frugal_sleep(), of a program of which is known what it holds: of what is meant, the blocks of these storages
-   (c10::StorageImpl) sleep, and the rest stays awake. */
+   (c10::StorageImpl) sleep, and the rest stays awake. `no_pools`: why no memory that CUDA graphs read can sleep, which
+   is the error if it would; null: it can. */
 const char* frugal_sleep_held(const char* tags, const char* keep, const char* drop, const char* host, int poison,
-                              const void* const* storages, int64_t count);
+                              const void* const* storages, int64_t count, const char* no_pools);
 /* Whoever asks a storage (a c10::StorageImpl) for its data gets an error with this message, until its memory wakes. 1;
    0: it does not sleep. */
 int frugal_mark_asleep(void* storage, const char* message);

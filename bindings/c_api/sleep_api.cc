@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -127,7 +128,9 @@ std::string AsleepJson(const Tags& tags, GpuMemory& gpu, const std::vector<Sleep
     int64_t blocks = 0;
   };
   std::map<Tags::Id, OfTag> by_tag;
+  std::set<PoolId> pools;
   for (const Sleep::AsleepBlock& sleeper : asleep) {
+    if (!sleeper.pool.is_default()) pools.insert(sleeper.pool);
     OfTag& of_tag = by_tag[sleeper.block.tag];
     ++of_tag.blocks;
     for (const AddressRange& range : sleeper.lacking) of_tag.size += range.size;
@@ -143,6 +146,7 @@ std::string AsleepJson(const Tags& tags, GpuMemory& gpu, const std::vector<Sleep
                                     .Integer("blocks", of_tag.second.blocks)
                                     .Done();
                               }))
+      .Value("pools", JsonList(pools, [](PoolId pool) { return absl::StrCat("[", pool.first, ",", pool.second, "]"); }))
       .Done();
 }
 
@@ -231,11 +235,11 @@ int frugal_retag(const void* storage, const char* name) {
 }
 
 const char* frugal_sleep(const char* tags, const char* keep, const char* drop, const char* host, int poison) {
-  return frugal_sleep_held(tags, keep, drop, host, poison, nullptr, -1);
+  return frugal_sleep_held(tags, keep, drop, host, poison, nullptr, -1, nullptr);
 }
 
 const char* frugal_sleep_held(const char* tags, const char* keep, const char* drop, const char* host, int poison,
-                              const void* const* storages, int64_t count) {
+                              const void* const* storages, int64_t count, const char* no_pools) {
   return frugal::LendOrFail([&](frugal::TorchAllocator& allocator) -> absl::StatusOr<std::string> {
     const frugal::Tags& all = allocator.tags();
     absl::StatusOr<frugal::SleepRequest> request =
@@ -243,6 +247,7 @@ const char* frugal_sleep_held(const char* tags, const char* keep, const char* dr
     if (!request.ok()) return request.status();
     if (count >= 0) request->held.emplace();
     for (int64_t i = 0; i < count; ++i) request->held->emplace_back(frugal::DataPtrOf(storages[i]).get());
+    if (no_pools != nullptr) request->no_pools = no_pools;
     const absl::StatusOr<std::vector<frugal::SleptGpu>> slept = allocator.sleeper().FallAsleep(*request);
     if (!slept.ok()) return slept.status();
     return frugal::OfGpus(

@@ -27,6 +27,8 @@ namespace frugal {
 namespace {
 
 constexpr char kOff[] = "off";
+constexpr char kMapped[] = "mapped";
+constexpr char kSegments[] = "segments";
 // The driver gives out memory in pieces of this size: below it nothing could be allocated.
 constexpr Bytes kLeastMemoryLimit = MiB(2);
 
@@ -204,6 +206,11 @@ std::string CheckText(const Settings& settings) {
   return "";
 }
 
+bool SetPools(absl::string_view value, Settings& settings) {
+  settings.maps_pools = value == kMapped;
+  return settings.maps_pools || value == kSegments;
+}
+
 std::string IdleReleaseText(const Settings& settings) {
   if (settings.idle_release == absl::InfiniteDuration()) return kOff;
   return absl::StrCat(absl::ToDoubleSeconds(settings.idle_release), "s");
@@ -216,7 +223,7 @@ struct Key {
   std::string (*text)(const Settings& settings);
 };
 
-constexpr std::array<Key, 11> kKeys = {{
+constexpr std::array<Key, 12> kKeys = {{
     {"memory_limit", "a size of 2MiB or more (20GiB, 512MiB, bytes), a part of each GPU (80%), or off", &SetMemoryLimit,
      [](const Settings& settings) { return settings.memory_limit.ToText(); }},
     {"idle_release", "a time (30s, 500ms, 10min), or off", &SetIdleRelease, &IdleReleaseText},
@@ -226,6 +233,8 @@ constexpr std::array<Key, 11> kKeys = {{
     {"self_check", "off, fast or full", &SetCheck, &CheckText},
     {"suppressions", "a file", &SetPath<&Settings::suppressions>, &PathText<&Settings::suppressions>},
     {"remap", "on or off", &SetSwitch<kRemap>, &SwitchText<kRemap>},
+    {"pools", "segments or mapped", &SetPools,
+     [](const Settings& settings) { return std::string(settings.maps_pools ? kMapped : ""); }},
     {"driver_reserve", "a size (1GiB, 512MiB, bytes), or off", &SetReserve<&PolicySettings::driver_reserve>,
      &ReserveText<&PolicySettings::driver_reserve>},
     {"host_reserve", "a size (8GiB, 512MiB, bytes), or off", &SetReserve<&PolicySettings::host_reserve>,

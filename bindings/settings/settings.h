@@ -71,6 +71,8 @@ struct Settings {
   std::string report_dir;
   // How much the allocator verifies while it works.
   CheckLevel check = kDefaultCheckLevel;
+  // Whether memory that CUDA graphs read is mapped, and can sleep; see MemoryKind::kFixed.
+  bool maps_pools = false;
   // The file that names what is not to be reported; "" for none.
   std::string suppressions;
   // The file that policy.costs are read from; "" for the table's.

@@ -70,7 +70,7 @@ TEST(Routing, APoolThatIsCapturedIntoGetsSegmentsFromThenOn) {
   routing.Open(
       0, {0, 2}, MemoryKind::kSegment, [](cudaStream_t) { return false; }, /*may_capture=*/true);
   EXPECT_TRUE(routing.DestinationOf(0, nullptr).may_be_captured);
-  routing.UseSegments(0, kPool);
+  routing.SetKind(0, kPool, MemoryKind::kFixed);
   EXPECT_EQ(routing.DestinationOf(0, nullptr).kind, MemoryKind::kSegment);
 }
 

@@ -68,6 +68,14 @@ TEST(SettingsTest, CheckIsALevel) {
   EXPECT_EQ(ErrorOf("self_check:all"), "self_check:all is not possible; self_check is off, fast or full");
 }
 
+TEST(SettingsTest, PoolsAreSegmentsOrMapped) {
+  EXPECT_FALSE(Parsed("").maps_pools);
+  EXPECT_TRUE(Parsed("pools:mapped").maps_pools);
+  EXPECT_FALSE(Parsed("pools:mapped,pools:segments").maps_pools);
+  EXPECT_NE(ToText(Parsed("pools:mapped")).find(",pools:mapped"), std::string::npos);
+  EXPECT_EQ(ErrorOf("pools:on"), "pools:on is not possible; pools is segments or mapped");
+}
+
 TEST(SettingsTest, RemapAndPublishAreSwitches) {
   for (const auto& [name, is_on] : std::vector<std::pair<std::string, std::function<bool(const Settings&)>>>{
            {"remap", [](const Settings& settings) { return settings.policy.remap; }},

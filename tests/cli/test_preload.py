@@ -74,7 +74,7 @@ def _simulated() -> str:
             [
                 'frugal_alloc: not used: FRUGAL_ALLOC_CONF: there is no setting "limit"; '
                 "there are memory_limit, idle_release, track, publish, report_dir, self_check, suppressions, "
-                "remap, driver_reserve, host_reserve, driver_costs"
+                "remap, pools, driver_reserve, host_reserve, driver_costs"
             ],
         ),
         (

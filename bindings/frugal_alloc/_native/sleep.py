@@ -60,11 +60,14 @@ class SleepFunctions(Functions):
         host: str,
         poison: bool,
         storages: Sequence[int],
+        no_pools: str | None,
     ) -> list[dict[str, Any]]:
         """Without `tags` all that may of these storages (``UntypedStorage._cdata``) sleeps, which live until this has
-        returned. Returns a row for each GPU."""
+        returned. `no_pools`: why no memory of CUDA graphs can. Returns a row for each GPU."""
         held = (ctypes.c_void_p * len(storages))(*storages)
-        arguments = (_joined(tags), _joined(keep), _joined(drop), encode(host), poison, held, len(storages))
+        chosen = (_joined(tags), _joined(keep), _joined(drop))
+        refusal = None if no_pools is None else encode(no_pools)
+        arguments = (*chosen, encode(host), poison, held, len(storages), refusal)
         return self._answer(self._library.frugal_sleep_held(*arguments))["gpus"]
 
     def wake(self, tags: Iterable[str] | None) -> list[dict[str, Any]]:
@@ -72,7 +75,7 @@ class SleepFunctions(Functions):
         return self._answer(self._library.frugal_wake(_joined(tags)))["gpus"]
 
     def asleep(self) -> list[dict[str, Any]]:
-        """A row for each GPU."""
+        """A row for each GPU; its ``pools`` are those of CUDA graphs that sleep, as PyTorch numbers them."""
         return self._answer(self._library.frugal_asleep())["gpus"]
 
     def mark_asleep(self, storage: int, message: str) -> bool:

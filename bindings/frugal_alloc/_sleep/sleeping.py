@@ -10,7 +10,7 @@ from .. import _interruptions, _native
 from .._common.messages import format_bytes, format_columns
 from .._program import code_lines
 from .._tracking import live_objects, regions
-from . import storages, tags
+from . import graphs, storages, tags
 
 _HOSTS = ("pinned", "pageable")
 _CHECKS = (None, "poison")
@@ -111,11 +111,17 @@ def sleep(
     # What is found is what sleeps, so that it is also what is marked.
     awake = storages.awake(library, objects)
     del objects
+    cells = [one._cdata for one in awake]
     try:
-        return Slept(library.sleep(chosen, kept, dropped, host, check == "poison", [one._cdata for one in awake]))
+        return Slept(library.sleep(chosen, kept, dropped, host, check == "poison", cells, graphs.why_awake()))
     finally:
         # An interruption that came meanwhile is raised once the library has returned.
-        _interruptions.to_its_end(storages.mark_asleep, library, awake)
+        _interruptions.to_its_end(_mark, library, awake)
+
+
+def _mark(library: _native.Library, awake: list[Any]) -> None:
+    storages.mark_asleep(library, awake)
+    graphs.note_asleep(library)
 
 
 def _check_choice(argument: str, given: Any, possible: tuple[str | None, ...]) -> None:
@@ -128,7 +134,10 @@ def _check_choice(argument: str, given: Any, possible: tuple[str | None, ...]) -
 def wake(named: str | Iterable[str] | None) -> int:
     """See :func:`frugal_alloc.wake`."""
     library = _native.required()
-    return _sum(library.wake(None if named is None else tags.names(named, "tags")), "woken_bytes")
+    try:
+        return _sum(library.wake(None if named is None else tags.names(named, "tags")), "woken_bytes")
+    finally:
+        _interruptions.to_its_end(graphs.note_asleep, library)
 
 
 def asleep() -> dict[str, int]:

@@ -4,7 +4,7 @@ vLLM finds it by the entry point ``vllm.general_plugins``. While frugal_alloc is
 memory of ``--enable-sleep-mode`` is frugal_alloc's, whichever backend is chosen; ``--sleep-mode-backend frugal_alloc``
 names it, and is refused where it is not enabled. Else vLLM is as ever; so it is with a VLLM_PLUGINS that leaves it out.
 
-Private pools of CUDA graphs stay awake. Written from vLLM's interface; vLLM itself was not run with it.
+Memory of CUDA graphs sleeps with the setting ``pools:mapped``, and stays awake without. Written from vLLM's interface; vLLM itself was not run with it.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ except ImportError:  # vLLM has had backends since 2026
     SleepModeBackend, SleepModeBackendFactory = object, None
 
 _DEFAULT = "default"
+_GRAPHS = "cuda_graphs"
 _NAME = "frugal_alloc"
 
 
@@ -76,9 +77,12 @@ class Allocator:
 
     @contextlib.contextmanager
     def use_cudagraph_pool(self, pool: Any = None) -> Iterator[Any]:
-        """The pool that vLLM captures all graphs into. It stays awake."""
+        """The pool that vLLM captures all graphs into. With ``pools:mapped`` it sleeps as well, always with a copy, and
+        any wake_up() wakes it: vLLM names no tag of graphs."""
         self._graph_pool = pool or self._graph_pool or torch.cuda.graph_pool_handle()
-        yield self._graph_pool
+        is_mapped = _native.required().setting("pools") == "mapped"
+        with self.use_memory_pool(tag=_GRAPHS) if is_mapped else contextlib.nullcontext():
+            yield self._graph_pool
 
     def release_cudagraph_pool(self, *_: Any) -> None:
         self._graph_pool = None
@@ -92,7 +96,7 @@ class Allocator:
         self._sleep(self._tags & _names(tags), _names(tags))
 
     def _sleep(self, tags: set[str], dropped: set[str]) -> None:
-        dropped = tags & dropped - self._copied
+        dropped = tags & dropped - self._copied - {_GRAPHS}
         self._call("run_before_unmap_hooks", tags)
         try:
             frugal_alloc.sleep(
@@ -111,7 +115,7 @@ class Allocator:
 
     def wake_up(self, tags: list[str] | None = None) -> None:
         """Gives them memory again, all tags for None, and what was copied."""
-        woken = self._tags if tags is None else self._tags & set(tags)
+        woken = self._tags if tags is None else self._tags & {*tags, _GRAPHS}
         frugal_alloc.wake(woken)
         self._copied -= woken
         self._call("run_after_map_hooks")

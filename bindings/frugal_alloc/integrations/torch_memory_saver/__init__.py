@@ -6,7 +6,8 @@ where FRUGAL_TORCH_MEMORY_SAVER=1 has it give way. What is different:
 - A region's memory is ordinary memory of frugal_alloc, which needs neither a pool nor LD_PRELOAD: both of the library's
   ``hook_mode`` are the same here. All cached memory that is free goes back to the driver at each ``pause()``.
 - To pause what is paused, or to resume what is not, does nothing; the library ends the process.
-- A CUDA graph's private pool stays awake: ``cuda_graph()`` captures as ``torch.cuda.graph`` does, and warns once.
+- A CUDA graph's memory sleeps with the setting ``pools:mapped``, and is copied in any case. Without it ``cuda_graph()``
+  captures as ``torch.cuda.graph`` does, and warns once.
 - With TMS_INIT_ENABLE=1 a pause and a resume without a tag are of all memory. What lies outside regions is copied.
 - There are no backups on disk.
 
@@ -98,10 +99,12 @@ class TorchMemorySaver:
         enable_cpu_backup: bool = False,
         cpu_backup_backend: str | None = None,
     ) -> Iterator[None]:
-        """``torch.cuda.graph``: the graph's private pool stays awake, whatever `tag` says."""
-        _warn_of_pools()
-        with torch.cuda.graph(cuda_graph, pool=pool, stream=stream, capture_error_mode=capture_error_mode):
-            yield
+        """``torch.cuda.graph``, of which all memory is paused with this tag."""
+        if _native.required().setting("pools") != "mapped":
+            _warn_of_pools()
+        with self.region(tag, True, False, cpu_backup_backend):
+            with torch.cuda.graph(cuda_graph, pool=pool, stream=stream, capture_error_mode=capture_error_mode):
+                yield
 
     @contextlib.contextmanager
     def disable(self) -> Iterator[None]:
@@ -189,7 +192,8 @@ def _is_on(variable: str) -> bool:
 def _warn_of_pools() -> None:
     with contextlib.suppress(RuntimeWarning):
         warnings.warn(
-            "torch_memory_saver.cuda_graph(): frugal_alloc leaves the private pools of CUDA graphs awake",
+            "torch_memory_saver.cuda_graph(): frugal_alloc leaves the private pools of CUDA graphs awake without "
+            "FRUGAL_ALLOC_CONF=pools:mapped",
             RuntimeWarning,
             stacklevel=4,
         )
