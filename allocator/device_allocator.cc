@@ -172,6 +172,7 @@ absl::StatusOr<Bytes> DeviceAllocator::ReturnReleasedLocked() {
     for (const PoolId pool : state_.pools.LetGo(KeptPools::Which::kUnread)) {
       state_.ledger.failures().Absorb(state_.backing->ReturnFree(kUnlimited, pool).status());
     }
+    sleep().SettleDropped();
   }
   state_.CheckChange();
   return before - state_.backing->held();

@@ -42,6 +42,9 @@ void KeptPools::Unfix(PoolId pool) {
     if (arena->pool() != pool) continue;
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       if (extent->pages().in_place() > 0) backing_.Fix({extent.get(), 0, extent->pages().touched()}, false);
+      for (const Block* block = extent->first_block(); block != nullptr; block = block->next) {
+        has_sleepers_ |= block->state == BlockState::kPoolAsleep;
+      }
     }
   }
 }

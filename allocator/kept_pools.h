@@ -46,6 +46,9 @@ class KeptPools {
   bool has_unread() const { return has_unread_.load(std::memory_order_relaxed); }
   // The host has waited for all work since it was last asked whether there are some. Returns them.
   std::vector<PoolId> LetGo(Which which, const OnlyPool& only = std::nullopt);
+  // Whether something slept of what it has let go of, until that is settled; see Sleep.
+  bool has_sleepers() const { return has_sleepers_; }
+  void ForgetSleepers() { has_sleepers_ = false; }
 
  private:
   // In the order of captures, from 1.
@@ -68,6 +71,7 @@ class KeptPools {
   std::map<PoolId, Pool> pools_;
   int64_t captures_ = 0;
   std::atomic<bool> has_unread_{false};
+  bool has_sleepers_ = false;
 };
 
 }  // namespace frugal

@@ -322,6 +322,7 @@ std::vector<Sleep::AsleepBlock> Sleep::Asleep() const {
 
 void Sleep::Settle() {
   state_.sleep_copies = state_.dropped_asleep = false;
+  state_.pools.ForgetSleepers();
   state_.sleep_runs.clear();
   ForEachMapped([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const bool is_pools = extent.arena().FixesWhatItHandsOut();

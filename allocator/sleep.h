@@ -88,7 +88,7 @@ class Sleep {
   // For the allocator: the same.
   // REQUIRES: both locks, which the analysis does not know again from outside of the facet.
   void SettleDropped() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    if (state_.dropped_asleep && !state_.sleep_copies) Settle();
+    if ((state_.dropped_asleep || state_.pools.has_sleepers()) && !state_.sleep_copies) Settle();
   }
 
  private:

@@ -167,7 +167,7 @@ std::vector<PoolFigures> TorchAllocator::DescribePools() {
     for (const SegmentView& segment : gpu.allocator().inspect().Snapshot()) {
       if (segment.pool.is_default()) continue;
       PoolFigures& figures = found[{gpu.ordinal(), ToMempoolId(segment.pool)}];
-      figures.reserved += segment.size;
+      figures.reserved += segment.size - segment.emptied;
       Bytes free;
       for (const BlockView& block : segment.blocks) {
         if (block.state == BlockView::State::kAllocated) figures.allocated += block.size;

@@ -53,6 +53,7 @@ ENVIRONMENT = {
     "test_sleep_programs.py": WITH_VALUES,
     "test_sleep_tags.py": WITH_VALUES,
     "test_sleep_training.py": WITH_VALUES,
+    "test_mapped_pools.py": WITH_VALUES,
     "test_memory_saver.py": WITH_VALUES,
     "test_random_pools.py": WITH_VALUES,
     "test_vllm.py": WITH_VALUES,

@@ -221,6 +221,31 @@ report(y=y.tolist(), warnings=[str(w.message) for w in caught])
     assert any("leaves the private pools of CUDA graphs awake" in warning for warning in result["warnings"])
 
 
+def test_with_mapped_pools_a_graphs_memory_pauses_and_the_graph_replays_after_it():
+    result = run(
+        """
+x, graph = torch.zeros(4 * MIB, device="cuda"), torch.cuda.CUDAGraph()
+torch.cuda.synchronize()
+with torch_memory_saver.cuda_graph(graph, tag="graph"):
+    y = x * 2 + 1
+free = torch.cuda.mem_get_info()[0]
+torch_memory_saver.pause("graph")
+freed = torch.cuda.mem_get_info()[0] - free
+try:
+    graph.replay()
+except RuntimeError as error:
+    report(said=str(error))
+torch_memory_saver.resume("graph")
+x.fill_(100)
+graph.replay()
+report(y=y[:2].tolist(), freed=freed)
+""",
+        FRUGAL_ALLOC_CONF="pools:mapped",
+    )
+    assert "this CUDA graph sleeps" in result["said"]
+    assert result["y"] == [201.0, 201.0] and result["freed"] >= 16 * MIB
+
+
 def test_the_backup_of_a_paused_tensor_can_be_had():
     result = run(
         """

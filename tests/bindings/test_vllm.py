@@ -126,6 +126,29 @@ report(cache=torch.equal(x, cache[:128]), y=torch.equal(y, x + 1))
     assert (result["cache"], result["y"]) == (True, True)
 
 
+def test_mapped_pools_of_graphs_sleep_with_all_tags_and_wake_with_any():
+    result = run(
+        """
+with allocator.use_memory_pool(tag="weights"):
+    weight = torch.eye(1024, device="cuda")
+x = torch.zeros(1024, 1024, device="cuda")
+graph = torch.cuda.CUDAGraph()
+with allocator.use_cudagraph_pool() as pool, torch.cuda.graph(graph, pool=pool):
+    y = (x @ weight) + 1
+before = free()
+allocator.sleep(())
+freed = free() - before
+allocator.wake_up(["weights"])
+weight.copy_(torch.eye(1024))
+x.fill_(3)
+graph.replay()
+report(y=y[0, :2].tolist(), freed=freed)
+""",
+        FRUGAL_ALLOC_CONF="pools:mapped",
+    )
+    assert result["y"] == [4.0, 4.0] and result["freed"] >= 12 * MIB
+
+
 @pytest.mark.parametrize("backend", ["frugal_alloc", "cumem"])
 def test_a_worker_gives_the_same_tokens_after_it_has_slept(backend):
     result = run_well(

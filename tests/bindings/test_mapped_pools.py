@@ -1,0 +1,408 @@
+"""Memory of CUDA graphs that is mapped (pools:mapped): how much it is, and that graphs find it again after a sleep."""
+
+from __future__ import annotations
+
+import statistics
+import textwrap
+
+import pytest
+from binding_helpers import run_well, simulated_gpu
+
+MAPPED = {"FRUGAL_ALLOC_CONF": "pools:mapped"}
+START = """
+import torch
+MIB, KIB = 1 << 20, 1 << 10
+def empty(size): return torch.empty(size, dtype=torch.uint8, device="cuda")
+
+def captured(function, pool=None):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool):
+        result = function()
+    return graph, result
+"""
+
+# --- How much it is
+
+SIX_SHAPES = """
+# As torch.compile's reduce-overhead: one pool, each shape goes back to where the first began.
+pool, graphs = torch.cuda.graph_pool_handle(), []
+for rows in (512, 384, 320, 200, 96, 40):
+    def layers():
+        hidden = empty(rows * 40 * KIB)
+        for layer in range(4):
+            wide = empty(rows * 130 * KIB)
+            hidden = empty(rows * 40 * KIB + 512 * layer)
+        return empty(rows * KIB)
+    graphs.append(captured(layers, pool))
+"""
+TWENTY_BATCHES = """
+pool, graphs = torch.cuda.graph_pool_handle(), []
+for batch in (256, 248, 240, 224, 192, 160, 144, 128, 112, 96, 80, 64, 48, 32, 24, 16, 8, 4, 2, 1):
+    def layers():
+        hidden = empty(batch * 64 * KIB)
+        for layer in range(8):
+            wide, narrow = empty(batch * (24, 96, 7, 200)[layer % 4] * KIB), empty(batch * 33 * KIB + 512 * layer)
+            hidden = empty(batch * 64 * KIB)
+        return hidden
+    graphs.append(captured(layers, pool))
+"""
+CALLABLES = """
+layers = [torch.nn.Linear(1024, 1024).cuda() for _ in range(3)]
+inputs = tuple((torch.randn(3000, 1024, device="cuda", requires_grad=True),) for _ in layers)
+graphs = torch.cuda.make_graphed_callables(tuple(layers), inputs)
+"""
+TRAIN_EVALUATE_TRAIN = """
+def train(step):
+    activations = [empty((20 + (step * 7 + i * 3) % 11) * MIB) for i in range(20)]
+    while activations:
+        activations.pop()
+
+def evaluate():
+    for _ in range(3):
+        empty(49 * MIB)
+    return empty(11 * MIB)
+
+weights = [empty(16 * MIB) for _ in range(16)]
+for step in range(4):
+    train(step)
+graphs = [captured(evaluate) for _ in range(3)]
+for step in range(4):
+    train(step)
+"""
+FAILED_CAPTURES = """
+def fails():
+    values = empty(9 * MIB), empty(300 * KIB)
+    torch.cuda.synchronize()
+
+graphs = []
+for _ in range(3):
+    try:
+        captured(fails)
+    except RuntimeError:
+        pass
+    graphs.append(captured(lambda: (empty(9 * MIB), empty(300 * KIB))))
+"""
+POOLS = """
+reserved = {}
+for segment in torch.cuda.memory_snapshot():
+    if segment["segment_pool_id"] != (0, 0):
+        reserved[segment["segment_pool_id"]] = reserved.get(segment["segment_pool_id"], 0) + segment["total_size"]
+report(held=sum(reserved.values()))
+"""
+PROGRAMS = {
+    "six shapes": SIX_SHAPES,
+    "twenty batches": TWENTY_BATCHES,
+    "graphed callables": CALLABLES,
+    "train, evaluate, train": TRAIN_EVALUATE_TRAIN,
+    "failed captures": FAILED_CAPTURES,
+}
+
+
+@simulated_gpu
+def test_mapped_pools_hold_less_than_pytorchs_own():
+    shares = []
+    for name, program in PROGRAMS.items():
+        code = START + program + POOLS
+        ours = run_well("import frugal_alloc; frugal_alloc.enable()\n" + code, **MAPPED)["held"]
+        native = run_well(code)["held"]
+        assert 0 < ours <= native, name
+        shares.append(ours / native)
+    assert statistics.mean(shares) <= 0.9, shares
+
+
+# --- What graphs find after a sleep
+
+ONE = """
+x = torch.zeros(3 * MIB, device="cuda")
+graph, y = captured(lambda: (x * 2 + 1) / 3)
+def turn(seed):
+    x.fill_(seed)
+    graph.replay()
+    return y
+"""
+# What is initialised in one capture, is read by another and is dead for every allocator.
+INITIALISED_ONCE = """
+pool = torch.cuda.graph_pool_handle()
+def initialise():
+    state = torch.arange(3 * MIB, device="cuda", dtype=torch.float32)
+    return state
+first, state = captured(initialise, pool)
+x = torch.zeros(1, device="cuda")
+second, y = captured(lambda: state + x, pool)
+first.replay()
+torch.cuda.synchronize()
+del state
+def turn(seed):
+    x.fill_(seed)
+    second.replay()
+    return y
+"""
+BATCHES = """
+pool, x = torch.cuda.graph_pool_handle(), torch.zeros(64, 1024, device="cuda")
+weight = torch.eye(1024, device="cuda") * 3
+def model(batch):
+    def run():
+        hidden = x[:batch]
+        for _ in range(3):
+            hidden = torch.relu(hidden @ weight) + 1
+        return hidden
+    return run
+graphs = [captured(model(batch), pool) for batch in (64, 48, 32, 16, 8, 4, 2, 1)]
+def turn(seed):
+    results = []
+    for graph, y in graphs:
+        x.copy_((torch.arange(x.numel()).view(x.shape) + seed) % 7)
+        graph.replay()
+        results.append(y.clone().flatten())
+    return torch.cat(results)
+"""
+GRAPHED_CALLABLES = """
+torch.manual_seed(1)
+layer = torch.nn.Linear(512, 512).cuda()
+sample = torch.randn(256, 512, device="cuda", requires_grad=True)
+graphed = torch.cuda.make_graphed_callables(layer, (sample,))
+def turn(seed):
+    layer.zero_grad()
+    x = torch.full((256, 512), float(seed), device="cuda", requires_grad=True)
+    graphed(x).sum().backward()
+    return torch.cat([x.grad.flatten(), layer.weight.grad.flatten()])
+"""
+A_WHOLE_STEP = """
+torch.manual_seed(1)
+layer = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.Tanh(), torch.nn.Linear(512, 1)).cuda()
+x = torch.randn(256, 512, device="cuda")
+def step():
+    layer.zero_grad(set_to_none=True)
+    loss = layer(x).square().mean()
+    loss.backward()
+    return loss
+side = torch.cuda.Stream()
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    step()
+torch.cuda.current_stream().wait_stream(side)
+graph, loss = captured(step)
+def turn(seed):
+    x.fill_(seed / 10)
+    graph.replay()
+    return torch.cat([loss.detach().view(1)] + [one.grad.flatten() for one in layer.parameters()])
+"""
+TWO_STREAMS = """
+x, side = torch.zeros(3 * MIB, device="cuda"), torch.cuda.Stream()
+def branches():
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        other = x * 5
+        for _ in range(3):
+            other = other + 1
+    mine = x * 7
+    torch.cuda.current_stream().wait_stream(side)
+    return mine - other
+graph, y = captured(branches)
+def turn(seed):
+    x.fill_(seed)
+    graph.replay()
+    return y
+"""
+WITHIN_A_MEM_POOL = """
+pool, x = torch.cuda.MemPool(), torch.zeros(3 * MIB, device="cuda")
+with torch.cuda.use_mem_pool(pool):
+    early = torch.arange(3 * MIB, device="cuda", dtype=torch.float32)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph, pool=pool.id):
+    y = x * 3 + early
+def turn(seed):
+    x.fill_(seed)
+    graph.replay()
+    return y
+"""
+RESULTS_THAT_GO = """
+x = torch.zeros(3 * MIB, device="cuda")
+pool = torch.cuda.graph_pool_handle()
+graph, y = captured(lambda: x * 2 + 1, pool)
+kept = torch.zeros(3 * MIB, device="cuda")
+again, result = captured(lambda: kept.copy_(x * 3), pool)
+def turn(seed):
+    global result
+    result = None  # freed while its pool sleeps, the second time
+    x.fill_(seed)
+    graph.replay()
+    first = y.clone()
+    again.replay()
+    return torch.cat([first, kept])
+"""
+REPLAYED = {
+    "one": ONE,
+    "what was initialised once": INITIALISED_ONCE,
+    "batches": BATCHES,
+    "graphed callables": GRAPHED_CALLABLES,
+    "a whole step": A_WHOLE_STEP,
+    "two streams": TWO_STREAMS,
+    "within a MemPool": WITHIN_A_MEM_POOL,
+    "results that go": RESULTS_THAT_GO,
+}
+SLEEPS = """
+import frugal_alloc
+frugal_alloc.enable()
+with frugal_alloc.tag("graphs"):
+    exec(program)
+def results():
+    torch.cuda.synchronize()
+    return [turn(seed).cpu().clone() for seed in (1, 2, 3)]
+expected = results()
+assert any(one.count_nonzero() > 0 for one in expected)
+def same():
+    return all(torch.equal(one, other) for one, other in zip(results(), expected, strict=True))
+"""
+
+
+def sleeping(program: str, code: str) -> str:
+    return f"program = {textwrap.dedent(program)!r}\n{START}{SLEEPS}{code}"
+
+
+@simulated_gpu
+@pytest.mark.parametrize("name", REPLAYED)
+def test_replays_after_a_sleep_give_what_those_before_gave(name):
+    result = run_well(
+        sleeping(
+            REPLAYED[name],
+            """
+def capture_begin(*_, **__):
+    raise AssertionError("a graph is captured anew")
+torch.cuda.CUDAGraph.capture_begin = capture_begin
+slept, whole = [], []
+for _ in range(3):
+    slept.append(frugal_alloc.sleep("graphs", check="poison").given_back_bytes)
+    # Others have its memory meanwhile.
+    taken = [torch.full((MIB,), float("nan"), device="cuda") for _ in range(40)]
+    del taken
+    torch.cuda.empty_cache()
+    frugal_alloc.wake("graphs")
+    whole.append(same())
+report(slept=slept, whole=whole)
+""",
+        ),
+        **MAPPED,
+    )
+    assert result["whole"] == [True] * 3
+    assert min(result["slept"]) > 0
+
+
+@simulated_gpu
+def test_where_a_call_fails_all_of_a_graph_sleeps_or_nothing():
+    result = run_well(
+        sleeping(
+            INITIALISED_ONCE,
+            """
+import ctypes
+set_faults = ctypes.CDLL(None).frugal_sim_set_faults
+set_faults.argtypes = [ctypes.c_char_p]
+errors, lost = 0, []
+for kind in ("sync", "create", "map", "set_access", "unmap", "release"):
+    for call in range(1, 8):
+        for turns in (frugal_alloc.sleep, frugal_alloc.wake):
+            # Twice, since one failure is made up for.
+            set_faults(f"driver.{kind}@{call}=unknown,driver.{kind}@{call + 1}=unknown".encode())
+            before = frugal_alloc.asleep()
+            try:
+                turns("graphs")
+            except frugal_alloc.FrugalAllocError:
+                errors += 1
+                if frugal_alloc.asleep() != before:
+                    lost.append((kind, call, turns.__name__))
+            set_faults(b"")
+        frugal_alloc.wake("graphs")
+        if not same():
+            lost.append((kind, call))
+report(errors=errors, lost=lost)
+""",
+        ),
+        **MAPPED,
+    )
+    assert result["lost"] == [] and result["errors"] > 3
+
+
+def test_a_replay_of_a_graph_that_sleeps_is_an_error_and_of_others_is_not():
+    result = run_well(
+        sleeping(
+            ONE,
+            """
+frugal_alloc.retag(x, "inputs")
+other, z = captured(lambda: x + 9)
+frugal_alloc.sleep("graphs")
+try:
+    graph.replay()
+except RuntimeError as error:
+    report(said=str(error))
+x.fill_(1)
+other.replay()
+report(z=z[:2].tolist())
+frugal_alloc.wake()
+report(same=same())
+""",
+        ),
+        **MAPPED,
+    )
+    assert result["said"] == "the memory of this CUDA graph sleeps: call frugal_alloc.wake() before it is replayed"
+    assert (result["z"], result["same"]) == ([10.0, 10.0], True)
+
+
+def test_what_nccl_may_have_registered_stays_awake_and_the_error_says_why():
+    result = run_well(
+        sleeping(
+            ONE,
+            """
+from unittest import mock
+other = torch.zeros(MIB, device="cuda")
+frugal_alloc.retag(other, "weights")
+with mock.patch("torch.distributed.is_initialized", return_value=True), mock.patch(
+    "torch.distributed.get_backend_config", return_value="cpu:gloo,cuda:nccl"
+):
+    for tags in ("graphs", None):
+        try:
+            frugal_alloc.sleep(tags)
+        except frugal_alloc.FrugalAllocError as error:
+            report(said=str(error), asleep=frugal_alloc.asleep())
+    report(weights=frugal_alloc.sleep("weights").slept_bytes)
+    import os
+    os.environ["NCCL_GRAPH_REGISTER"] = "0"
+    report(graphs=frugal_alloc.sleep("graphs").slept_bytes)
+frugal_alloc.wake()
+report(same=same())
+""",
+        ),
+        **MAPPED,
+    )
+    assert result["said"].startswith("memory of CUDA graphs cannot sleep while NCCL may have registered it: set NCCL_")
+    assert result["asleep"] == {} and result["weights"] > 0 and result["graphs"] > 0 and result["same"]
+
+
+def test_a_graph_that_is_reset_while_it_sleeps_gives_back_its_addresses():
+    result = run_well(
+        sleeping(
+            ONE,
+            """
+frugal_alloc.retag(x, "inputs")
+frugal_alloc.sleep("graphs")
+del y, turn
+graph.reset()
+asleep, woken = frugal_alloc.asleep(), frugal_alloc.wake()
+graph, y = captured(lambda: x * 2)
+graph.replay()
+report(woken=woken, y=y[:1].tolist(), asleep=asleep)
+""",
+        ),
+        is_forked=False,  # whose globals are seen twice
+        **MAPPED,
+    )
+    # Its random numbers' state is a tensor that others may hold.
+    assert result["woken"] <= 1024 and sum(result["asleep"].values()) <= 1024, result
+    assert result["y"] == [6.0]
+
+
+def test_without_the_setting_graphs_stay_awake():
+    result = run_well(
+        sleeping(ONE, 'slept = frugal_alloc.sleep("graphs")\nfrugal_alloc.wake()\nreport(slept=str(slept), same=same())'),
+        FRUGAL_ALLOC_CONF=None,
+    )
+    assert "memory of cudaMalloc" in result["slept"] and result["same"]
