@@ -16,8 +16,8 @@
 
 namespace frugal {
 
-// A replay reads memory whose owner may be long gone, on a stream that nobody names. So the segments of such a pool, and
-// its handles below what was handed out since it is kept, or was in use then, serve nobody else, also when they are
+// A replay reads memory whose owner may be long gone, on a stream that nobody names. So the segments of such a pool,
+// and its handles below what was handed out since it is kept, or was in use then, serve nobody else, also when they are
 // free, until the pool is released and the host has waited for all work. Not thread-safe.
 //
 // A graph may read another's pool: cuBLAS keeps the workspace that it took for a stream during the first capture. So

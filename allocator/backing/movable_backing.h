@@ -85,8 +85,8 @@ class MovableBacking : public Backing {
   // New memory alone, where nothing may move.
   absl::Status PlanInPlace(Attempt& attempt);
 
-  // Whether the best fit of other size classes is a piece of handles that are in use, or stay, anyway. To take it costs no page
-  // now, but keeps these handles later: so only where little is left.
+  // Whether the best fit of other size classes is a piece of handles that are in use, or stay, anyway. To take it costs
+  // no page now, but keeps these handles later: so only where little is left.
   bool HasPieceFor(const Attempt& attempt) const;
 
   // Of the new handles for a request of `size`, with so much left to take.

@@ -18,13 +18,13 @@ namespace frugal {
 class Extent;
 
 enum class BlockState : uint8_t {
-  kHole,       // addresses with no memory of ours behind them
-  kFree,       // memory that work on the arena's stream may use
-  kAllocated,  // handed out
-  kAwaiting,   // given back, but other streams have not passed yet
-  kClaimed,    // free memory that is set aside for what is being done about a miss, or on its way to the device, or
-               // shares a page without memory with what is asleep
-  kAsleep,     // handed out, but its memory is elsewhere, or about to be; see Sleep
+  kHole,        // addresses with no memory of ours behind them
+  kFree,        // memory that work on the arena's stream may use
+  kAllocated,   // handed out
+  kAwaiting,    // given back, but other streams have not passed yet
+  kClaimed,     // free memory that is set aside for what is being done about a miss, or on its way to the device, or
+                // shares a page without memory with what is asleep
+  kAsleep,      // handed out, but its memory is elsewhere, or about to be; see Sleep
   kPoolAsleep,  // free memory of a pool that sleeps as a whole, since graphs may read it: likewise
 };
 

@@ -18,8 +18,8 @@ enum class MemoryKind : uint8_t {
 
 constexpr bool IsMapped(MemoryKind kind) { return kind != MemoryKind::kSegment; }
 
-// Free memory of a pool serves that pool alone. A request for mapped memory gets a free part of a segment before it fails.
-// A request for a segment never gets mapped memory.
+// Free memory of a pool serves that pool alone. A request for mapped memory gets a free part of a segment before it
+// fails. A request for a segment never gets mapped memory.
 struct MemorySource {
   PoolId pool = {};
   MemoryKind kind = MemoryKind::kMovable;

@@ -12,8 +12,8 @@ namespace frugal {
 // What of a free block lies in handles that it does not have whole: these cannot be mapped elsewhere. All of one in a
 // segment of cudaMalloc, unless KeptPart says otherwise.
 Bytes UnusablePart(const Block& block);
-// What of a free block is for its private pool alone: all of one in such a pool's segment, and what lies in handles that
-// graphs may read.
+// What of a free block is for its private pool alone: all of one in such a pool's segment, and what lies in handles
+// that graphs may read.
 Bytes KeptPart(const Block& block);
 
 // The bound on it. A handle that is free in part has a block in use in its other part, and so an end of that block:

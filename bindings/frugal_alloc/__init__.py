@@ -90,7 +90,7 @@ def enable(
         suppressions: A file that names what no report is to accuse. A later call's file replaces it.
 
     None leaves a setting as it is: at first as ``FRUGAL_ALLOC_CONF`` has it ("memory_limit:20GiB"), or the default.
-    That variable has five more settings, which hardly any program needs: docs/tuning.md.
+    That variable has six more settings, which hardly any program needs: docs/tuning.md.
 
     Raises:
         FrugalAllocError: a setting is not possible; or there is no PyTorch with CUDA, no driver, or no library for this
@@ -262,9 +262,10 @@ def sleep(
     first. Tensors in reference cycles that nothing uses sleep, too; ``gc.collect()`` before saves copying them.
 
     What sleeps is what Python objects hold: tensors, their gradients, and what autograd's graphs behind them have
-    saved. What C++ alone has stays awake, as DDP's buckets and libraries' workspaces, and so does memory of CUDA
-    graphs, of PyTorch's own allocator and under :func:`keep_in_place`, and what shares a page of 2 MiB with any of it.
-    The result says how much, why, and of which line. PyTorch raises RuntimeError in any operation on what sleeps.
+    saved. What C++ alone has stays awake, as DDP's buckets and libraries' workspaces, and so does memory of PyTorch's
+    own allocator and under :func:`keep_in_place`, and what shares a page of 2 MiB with any of it. Memory of CUDA graphs
+    sleeps with the setting ``pools:mapped``, as a whole, and is always copied. The result says how much stayed, why,
+    and of which line. PyTorch raises RuntimeError in any operation on what sleeps, and so does a graph's replay.
 
     Waits until the GPU has done all its work, holds no lock of Python's while it copies, and does all or nothing: on an
     error everything is awake as before. Any thread may call it. Ctrl-C is raised once it has come to its end.
@@ -284,7 +285,8 @@ def sleep(
 
     Raises:
         FrugalAllocError: frugal_alloc was never enabled; a tag was never used in this process, or is both in `keep` and
-            in `drop`; there is not enough host memory; a CUDA graph is being captured; or the driver failed.
+            in `drop`; there is not enough host memory; a CUDA graph is being captured; memory of CUDA graphs would
+            sleep that NCCL may have registered; or the driver failed.
     """
     from ._sleep import sleeping
 

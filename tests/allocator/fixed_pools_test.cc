@@ -17,9 +17,7 @@ using Ranges = std::vector<Sleep::Range>;
 
 class FixedPools : public AllocatorTest {
  protected:
-  explicit FixedPools(Bytes memory = MiB(64)) : AllocatorTest(memory) {
-    Keep(kPool);
-  }
+  explicit FixedPools(Bytes memory = MiB(64)) : AllocatorTest(memory) { Keep(kPool); }
 
   void Keep(PoolId pool, uint8_t tag = kTag) {
     EXPECT_TRUE(allocator_->KeepPool(pool, /*captured=*/true, tag).ok());

@@ -58,7 +58,7 @@ void RandomWork::Allocate() {
   const Stream stream = DrawStream();
   const PoolId pool = work_.pools > 0 ? DrawPool() : PoolId();
   const absl::StatusOr<Allocation> made =
-      pool.is_default() ? allocator_.Allocate(size, stream) : allocator_.AllocateFrom({pool}, size, stream);
+      pool.is_default() ? allocator_.Allocate(size, stream) : allocator_.AllocateFrom(SourceOf(pool), size, stream);
   Note(made.status());
   out_of_memory_ += absl::IsResourceExhausted(made.status()) ? 1 : 0;
   if (made.ok()) {
@@ -69,13 +69,18 @@ void RandomWork::Allocate() {
   for (int i = 0; !made.ok() && i < 4 && !live_.empty(); ++i) FreeOne();
 }
 
+MemorySource RandomWork::SourceOf(PoolId pool) {
+  return {pool, pool.second % 2 == 1 ? MemoryKind::kFixed : MemoryKind::kMovable};
+}
+
 PoolId RandomWork::DrawPool() {
   while (std::ssize(pools_) < work_.pools) pools_.push_back(++latest_pool_);
   const int64_t which = Draw(0, work_.pools);
   if (which == work_.pools) return {};
   uint64_t& number = pools_[static_cast<size_t>(which)];
   const int64_t choice = Draw(0, 59);
-  if (choice == 0) Note(allocator_.KeepPool({0, number}));
+  const bool is_of_graphs = SourceOf({0, number}).kind == MemoryKind::kFixed;
+  if (choice == 0 || (is_of_graphs && choice >= 40)) Note(allocator_.KeepPool({0, number}));
   if (choice < 3) {
     Note(allocator_.ReleasePool({0, number}));
     number = ++latest_pool_;

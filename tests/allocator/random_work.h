@@ -92,6 +92,8 @@ class RandomWork {
   int64_t Draw(int64_t least, int64_t most);
   Stream DrawStream() { return Stream{static_cast<uint64_t>(Draw(1, work_.streams))}; }
   void Allocate();
+  // Every other pool is one of graphs.
+  static MemorySource SourceOf(PoolId pool);
   PoolId DrawPool();
   void Note(const absl::Status& status);
   void NoteReturned(const absl::StatusOr<Bytes>& returned);

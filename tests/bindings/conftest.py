@@ -3,10 +3,10 @@
 CUDA's libraries can be replaced only as a process starts, and frugal_alloc is enabled once in a process. So pytest
 collects here, for each file, one item for each moment of enabling (before CUDA has started, and in the middle of a run
 with live tensors), which runs the file in a child pytest in the right environment. Files that are about what was before
-have both; the others have the second with FRUGAL_TEST_ALL=1. With FRUGAL_TEST_GPU=real the
-children use the GPU of this machine instead, and leave out the tests that steer the simulated one; with "shared" also
-those that fill it. FRUGAL_TEST_MEMORY is the memory of the simulated GPU (16GiB): the tests take their sizes from the
-GPU that they find.
+have both; the others have the second with FRUGAL_TEST_ALL=1. Some run once more with pools:mapped. With
+FRUGAL_TEST_GPU=real the children use the GPU of this machine instead, and leave out the tests that steer the simulated
+one; with "shared" also those that fill it. FRUGAL_TEST_MEMORY is the memory of the simulated GPU (16GiB): the tests
+take their sizes from the GPU that they find.
 
 The simulated GPU checks the order of all work, which touches its memory when it runs: a byte that is handed on before
 its last use is ordered, or unmapped under work that is outstanding, ends the child with an exit status of its own, and
@@ -71,9 +71,12 @@ BOTH_MOMENTS = (
     "test_tensors.py",
     "test_toggle.py",
 )
+# What holds for pools of graphs whose memory is mapped as well.
+MAPPED_TOO = ("test_capture_reuse.py", "test_mem_pools.py", "test_pool_checkpoints.py", "test_random_pools.py")
 # These start processes of their own for each moment.
 ONE_MOMENT = (
     "test_journal.py",
+    "test_mapped_pools.py",
     "test_memory_saver.py",
     "test_module_variables.py",
     "test_processes.py",
@@ -89,7 +92,7 @@ ONE_MOMENT = (
 )
 
 
-def _environment(file: str, moment: str) -> dict[str, str]:
+def _environment(file: str, moment: str, **more: str) -> dict[str, str]:
     """That a file's tests run in."""
     if importlib.util.find_spec("frugal_alloc") is None:
         sys.path.insert(0, str(ROOT / "bindings"))
@@ -111,7 +114,7 @@ def _environment(file: str, moment: str) -> dict[str, str]:
     # What a user's environment says is not what is tested. The GPU check packs this folder without tests/conftest.py.
     for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"):
         environment.pop(name, None)
-    return environment | {"FRUGAL_TEST_MOMENT": moment}
+    return environment | {"FRUGAL_TEST_MOMENT": moment} | more
 
 
 class FileByMoment(pytest.File):
@@ -121,6 +124,9 @@ class FileByMoment(pytest.File):
         for moment in MOMENTS if has_both else MOMENTS[:1]:
             environment = partial(_environment, name, moment)
             yield files_on_gpu.Item.from_parent(self, name=f"[{moment}]", environment=environment)
+        if name in MAPPED_TOO:
+            environment = partial(_environment, name, MOMENTS[0], FRUGAL_ALLOC_CONF="pools:mapped")
+            yield files_on_gpu.Item.from_parent(self, name="[mapped pools]", environment=environment)
 
 
 if MOMENT is None:

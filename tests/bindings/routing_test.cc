@@ -62,7 +62,7 @@ TEST(Routing, TheLatestPoolThatTakesARequestHasIt) {
   EXPECT_EQ(routing.DestinationOf(0, nullptr).pool, kPool);
 }
 
-TEST(Routing, APoolThatIsCapturedIntoGetsSegmentsFromThenOn) {
+TEST(Routing, APoolThatIsCapturedIntoGetsFixedMemoryFromThenOn) {
   Routing routing;
   routing.Open(0, kPool, MemoryKind::kMovable, OfAnyStream, /*may_capture=*/false);
   EXPECT_EQ(routing.DestinationOf(0, nullptr).kind, MemoryKind::kMovable);
@@ -71,7 +71,7 @@ TEST(Routing, APoolThatIsCapturedIntoGetsSegmentsFromThenOn) {
       0, {0, 2}, MemoryKind::kSegment, [](cudaStream_t) { return false; }, /*may_capture=*/true);
   EXPECT_TRUE(routing.DestinationOf(0, nullptr).may_be_captured);
   routing.SetKind(0, kPool, MemoryKind::kFixed);
-  EXPECT_EQ(routing.DestinationOf(0, nullptr).kind, MemoryKind::kSegment);
+  EXPECT_EQ(routing.DestinationOf(0, nullptr).kind, MemoryKind::kFixed);
 }
 
 }  // namespace

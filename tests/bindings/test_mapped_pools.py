@@ -402,7 +402,14 @@ report(woken=woken, y=y[:1].tolist(), asleep=asleep)
 
 def test_without_the_setting_graphs_stay_awake():
     result = run_well(
-        sleeping(ONE, 'slept = frugal_alloc.sleep("graphs")\nfrugal_alloc.wake()\nreport(slept=str(slept), same=same())'),
+        sleeping(
+            ONE,
+            """
+slept = frugal_alloc.sleep("graphs")
+frugal_alloc.wake()
+report(slept=str(slept), same=same())
+""",
+        ),
         FRUGAL_ALLOC_CONF=None,
     )
     assert "memory of cudaMalloc" in result["slept"] and result["same"]

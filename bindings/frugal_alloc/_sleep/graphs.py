@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from .. import _native
-from .._switch import pytorch
 
 # The pools that sleep, as torch.cuda.CUDAGraph.pool() has them.
 _asleep: frozenset[tuple[int, int]] = frozenset()
@@ -38,12 +38,18 @@ def note_asleep(library: _native.Library) -> None:
     global _asleep
     _asleep = frozenset((first, second) for gpu in library.asleep() for first, second in gpu["pools"])
     if _asleep:
-        import torch
+        _guard_replays()
 
-        pytorch.replace(torch.cuda.CUDAGraph, "replay", _replaying_what_is_awake)
+
+@functools.cache
+def _guard_replays() -> None:
+    import torch
+
+    torch.cuda.CUDAGraph.replay = _replaying_what_is_awake(torch.cuda.CUDAGraph.replay)
 
 
 def _replaying_what_is_awake(replay: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(replay)
     def replay_if_awake(self: Any) -> Any:
         if _asleep and tuple(self.pool()) in _asleep:
             raise _native.FrugalAllocError(

@@ -13,8 +13,7 @@
 // find_package(frugal_alloc REQUIRED) and target_link_libraries(... frugal_alloc::torch); with Bazel it is //:torch.
 // docs/cpp.md has the details, and examples/trainer is a complete program.
 //
-// This header needs C++17 and the standard library only. All functions may be called from any thread. Sizes are in
-// bytes.
+// It needs C++17 and the standard library only. All functions may be called from any thread. Sizes are in bytes.
 
 #ifndef FRUGAL_ALLOC_TORCH_H_
 #define FRUGAL_ALLOC_TORCH_H_
