@@ -222,12 +222,13 @@ TEST_F(InstallTest, InstallIsAnotherNameOfEnable) {
 }
 
 TEST_F(InstallTest, EachSettingCanBeAnOption) {
-  frugal_alloc::Options options{"1GiB", "30s", "on", "off", "/tmp", "/nowhere", "fast", "on", "off", "off", ""};
+  frugal_alloc::Options options{"1GiB", "30s", "on",  "off", "/tmp", "/nowhere",
+                                "fast", "on",  "off", "off", "",     "mapped"};
   const frugal_alloc::Status status = frugal_alloc::enable(options);
   EXPECT_TRUE(status) << status.message();
   options.self_check = "never";
   EXPECT_NE(frugal_alloc::enable(options).message().find("self_check:never"), std::string::npos);
-  options = {"off", "off", "", "on", "off", "", "", "", "", "", ""};
+  options = {"off", "off", "", "on", "off", "", "", "", "", "", "", "segments"};
   EXPECT_TRUE(frugal_alloc::enable(options));
 }
 

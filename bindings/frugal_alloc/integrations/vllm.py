@@ -4,7 +4,8 @@ vLLM finds it by the entry point ``vllm.general_plugins``. While frugal_alloc is
 memory of ``--enable-sleep-mode`` is frugal_alloc's, whichever backend is chosen; ``--sleep-mode-backend frugal_alloc``
 names it, and is refused where it is not enabled. Else vLLM is as ever; so it is with a VLLM_PLUGINS that leaves it out.
 
-Memory of CUDA graphs sleeps with the setting ``pools:mapped``, and stays awake without. Written from vLLM's interface; vLLM itself was not run with it.
+Memory of CUDA graphs sleeps with the setting ``pools:mapped``, and stays awake without. Written from vLLM's interface;
+vLLM itself was not run with it.
 """
 
 from __future__ import annotations

@@ -58,10 +58,10 @@ struct Options {
   std::string suppressions = {};    // path of the file that names what a Python program's reports leave out
   std::string self_check = {};      // how much the allocator verifies while it works: "off", "fast" or "full"
   std::string remap = {};           // "off": physical memory never moves once it is mapped; see also KeepInPlace
-  std::string pools = {};           // "mapped": memory of CUDA graphs is mapped, and can sleep; or "segments"
   std::string driver_reserve = {};  // memory of each GPU to leave to the driver: "1GiB", or "off"
   std::string host_reserve = {};    // memory to leave to the host, where the GPU uses the host's: "8GiB", or "off"
   std::string driver_costs = {};    // path of the file of driver timings that `frugal-alloc doctor --gpu` writes
+  std::string pools = {};           // "mapped": memory of CUDA graphs is mapped, and can sleep; or "segments"
 };
 
 namespace detail {
@@ -80,10 +80,10 @@ inline std::string ToText(const Options& options) {
       {"suppressions", &Options::suppressions},
       {"self_check", &Options::self_check},
       {"remap", &Options::remap},
-      {"pools", &Options::pools},
       {"driver_reserve", &Options::driver_reserve},
       {"host_reserve", &Options::host_reserve},
       {"driver_costs", &Options::driver_costs},
+      {"pools", &Options::pools},
   };
   std::string text;
   for (const Field& field : kFields) {

@@ -102,9 +102,9 @@ class TorchMemorySaver:
         """``torch.cuda.graph``, of which all memory is paused with this tag."""
         if _native.required().setting("pools") != "mapped":
             _warn_of_pools()
-        with self.region(tag, True, False, cpu_backup_backend):
-            with torch.cuda.graph(cuda_graph, pool=pool, stream=stream, capture_error_mode=capture_error_mode):
-                yield
+        capture = torch.cuda.graph(cuda_graph, pool=pool, stream=stream, capture_error_mode=capture_error_mode)
+        with self.region(tag, True, False, cpu_backup_backend), capture:
+            yield
 
     @contextlib.contextmanager
     def disable(self) -> Iterator[None]:
