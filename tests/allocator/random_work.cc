@@ -31,7 +31,17 @@ const std::vector<Work>& AllWorks() {
       {"blocks_that_sleep", MiB(400), true, 2, {KiB(1), MiB(30), 12}, {5, 8, 2, 2, 0, 0, 8}, 100},
       {"calls_that_fail_while_blocks_sleep", MiB(400), true, 2, {KiB(1), MiB(30), 12}, {5, 8, 2, 2, 1, 80, 8}, 100},
       {"pools", MiB(400), true, 2, {KiB(1), MiB(30), 12}, {8, 8, 1, 3}, 300, kUnlimited, 0, 3},
-      {"pools_while_calls_fail", MiB(400), true, 2, {KiB(1), MiB(30), 12}, {5, 8, 3, 3, 1, 80}, 300, kUnlimited, 0, 3},
+      {"pools_that_sleep", MiB(400), true, 2, {KiB(1), MiB(30), 12}, {8, 8, 1, 3, 0, 0, 8}, 300, kUnlimited, 0, 3},
+      {"pools_while_calls_fail",
+       MiB(400),
+       true,
+       2,
+       {KiB(1), MiB(30), 12},
+       {5, 8, 3, 3, 1, 80, 5},
+       300,
+       kUnlimited,
+       0,
+       3},
       {"calls_of_segments_that_fail", MiB(400), false, 2, {KiB(1), MiB(30), 12}, {5, 5, 3, 3, 1, 80}, 300},
   };
   return works;
@@ -192,6 +202,10 @@ void RandomWork::GiveAllBack() {
   ASSERT_TRUE(device_.SetFaults(""));
   if (captured_.has_value()) BeginOrEndCapture();
   while (!live_.empty()) FreeOne();
+  for (uint64_t& number : pools_) {
+    Note(allocator_.ReleasePool({0, number}));
+    number = ++latest_pool_;
+  }
   EXPECT_TRUE(allocator_.Trim().ok());
   allocator_.inspect().CheckInvariants();
   EXPECT_EQ(device_.used(), Bytes(0)) << "everything goes back";
