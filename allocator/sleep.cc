@@ -283,7 +283,7 @@ void Sleep::AddStayed(Extent& extent, Choice chosen, std::vector<StayedPart>& pa
       continue;
     }
     const size_t others = parts.size();
-    ForEachHandle(PagesOf(*block), [&](const Handle& handle) {
+    ForEachHandle(PagesOf(*block), [&](const Handle& handle) ABSL_NO_THREAD_SAFETY_ANALYSIS {
       // Many small blocks may share one.
       if (std::exchange(latest, &handle) != &handle) {
         why = WhyStays(

@@ -17,9 +17,10 @@ Bytes PartIn(const Block& block, bool (*are_meant)(const Handle& handle, PageRun
   const PageRun whole = extent.WholePages(block.address, block.end());
   const PageRun pages = extent.PagesOf(block.address, block.end());
   for (int64_t page = pages.first; page < pages.end();) {
-    const Handle& handle = *extent.pages().view(page).handle;
-    const PageRun run = RunOf(handle, handle.place);
-    if (are_meant(handle, whole)) {
+    const Handle* const handle = extent.pages().view(page).handle;
+    FRUGAL_CHECK(handle != nullptr);
+    const PageRun run = RunOf(*handle, handle->place);
+    if (are_meant(*handle, whole)) {
       part += std::min(block.end(), run.address() + run.size()) - std::max(block.address, run.address());
     }
     page = run.end();
