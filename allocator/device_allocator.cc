@@ -156,7 +156,7 @@ absl::Status DeviceAllocator::KeepPool(PoolId pool, bool captured, uint8_t tag) 
 
 absl::Status DeviceAllocator::KeepPoolLocked(PoolId pool, bool captured, uint8_t tag) {
   state_.pools.Keep(pool, captured);
-  if (tag != 0) state_.pools.SetTag(pool, tag);
+  state_.pools.SetTag(pool, tag);
   state_.CheckChange();
   return absl::OkStatus();
 }
@@ -200,7 +200,8 @@ absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Byt
     state_.CheckChange();
     status = state_.ladder.MakeRoom(miss);
   }
-  if (absl::IsResourceExhausted(status) && state_.dropped_asleep && !state_.sleep_copies) {
+  if (absl::IsResourceExhausted(status) && !state_.sleep_copies &&
+      (state_.dropped_asleep || state_.pools.has_sleepers())) {
     // What was reclaimed had slept, with memory below it that had not gone.
     sleep().SettleDropped();
     status = state_.ladder.MakeRoom(miss);

@@ -68,7 +68,7 @@ class DeviceAllocator {
   // How the pool is served from now on. REQUIRES: `traits.source` is what it was, or the pool has no memory.
   void SetPoolTraits(PoolId pool, const PoolTraits& traits);
   // A graph may be captured that reads what the pool has in use, or will have, or (`captured` false) it is to be as if:
-  // see KeptPools. REQUIRES: from now on the pool is not asked for movable memory. `tag`: see Sleep; 0: as before.
+  // see KeptPools. REQUIRES: from now on the pool is not asked for movable memory. `tag`: see Sleep; 0: none.
   absl::Status KeepPool(PoolId pool, bool captured = true, uint8_t tag = 0);
   // Nobody holds the pool any more. What is in use there stays so.
   absl::Status ReleasePool(PoolId pool);

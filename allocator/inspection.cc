@@ -21,6 +21,7 @@ SegmentView EmptySegment(const Extent& extent, Address start) {
   segment.pool = extent.arena().pool();
   segment.small = extent.arena().group() == SizeGroup::kSmall;
   segment.mapped = IsMapped(extent.kind());
+  segment.fixed = extent.kind() == MemoryKind::kFixed;
   return segment;
 }
 
@@ -37,7 +38,8 @@ Bytes EmptyPagesFrom(const Block& block) {
 }
 
 // The runs of mapped blocks of an extent, in the order of addresses.
-void AppendSegments(const Extent& extent, const BirthEpochs* births, std::vector<SegmentView>& segments) {
+void AppendSegments(const Extent& extent, const AllocatorState& state, std::vector<SegmentView>& segments)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex) {
   bool in_run = false;
   for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
     if (!block->IsMapped()) {
@@ -47,7 +49,7 @@ void AppendSegments(const Extent& extent, const BirthEpochs* births, std::vector
     if (!in_run) segments.push_back(EmptySegment(extent, block->address));
     in_run = true;
     segments.back().size += block->size;
-    segments.back().blocks.push_back(ViewOf(*block, births));
+    segments.back().blocks.push_back(ViewOf(*block, state));
     if (block->IsFree()) {
       segments.back().unusable += UnusablePart(*block);
       segments.back().kept += KeptPart(*block);
@@ -60,15 +62,17 @@ void AppendSegments(const Extent& extent, const BirthEpochs* births, std::vector
 
 }  // namespace
 
-BlockView ViewOf(const Block& block, const BirthEpochs* births) {
-  const BlockView::State state = StateOf(block);
-  if (!block.IsInUse()) return BlockView{block.address, block.size, Bytes(0), state, nullptr};
-  BlockView view{block.address, block.size, block.use.requested, state, block.use.annotation};
-  if (births != nullptr && block.IsHandedOut() && block.birth != BirthEpochs::kNoCohort) {
-    view.site = births->SiteOf(block.birth);
-    view.epoch = births->EpochOf(block.birth);
+BlockView ViewOf(const Block& block, const AllocatorState& state) {
+  const std::optional<uint8_t> of_pool = state.pools.TagOf(block.extent->arena());
+  BlockView view{block.address, block.size, Bytes(0), StateOf(block), nullptr};
+  view.tag = of_pool.value_or(block.IsHandedOut() ? block.tag : 0);
+  if (!block.IsInUse()) return view;
+  view.requested = block.use.requested;
+  view.annotation = block.use.annotation;
+  if (state.births != nullptr && block.IsHandedOut() && block.birth != BirthEpochs::kNoCohort) {
+    view.site = state.births->SiteOf(block.birth);
+    view.epoch = state.births->EpochOf(block.birth);
   }
-  if (block.IsHandedOut()) view.tag = block.tag;
   view.asleep = block.state == BlockState::kAsleep;
   return view;
 }
@@ -80,7 +84,7 @@ std::vector<SegmentView> Inspection::Snapshot(const OnlyPool& only) const {
   for (const Arena* arena : state_.arenas.all()) {
     if (!Includes(only, arena->pool())) continue;
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
-      AppendSegments(*extent, state_.births.get(), segments);
+      AppendSegments(*extent, state_, segments);
     }
   }
   return segments;
@@ -89,11 +93,11 @@ std::vector<SegmentView> Inspection::Snapshot(const OnlyPool& only) const {
 std::optional<BlockView> Inspection::FindBlock(Address address) const {
   absl::MutexLock lock(&state_.mutex);
   if (!state_.health.ok()) return std::nullopt;
-  if (const Block* exact = state_.allocated.Find(address); exact != nullptr) return ViewOf(*exact, state_.births.get());
+  if (const Block* exact = state_.allocated.Find(address); exact != nullptr) return ViewOf(*exact, state_);
   const Extent* extent = state_.arenas.ExtentWith(address);
   const Block* block = extent == nullptr ? nullptr : extent->BlockAt(address);
   if (block == nullptr || !block->IsHandedOut()) return std::nullopt;
-  return ViewOf(*block, state_.births.get());
+  return ViewOf(*block, state_);
 }
 
 std::optional<SegmentView> Inspection::FindSegment(Address address) const {

@@ -27,13 +27,13 @@ struct BlockView {
   // Of an allocated block that was recorded; see BirthRecord.
   SiteId site = kUnsampled;
   int64_t epoch = -1;
-  // Of an allocated block; see Sleep.
+  // That it sleeps by: an allocated block's own, or that of its pool if that sleeps as a whole.
   uint8_t tag = 0;
   bool asleep = false;
 };
 
-// `births`: null, or those of the block's allocator.
-BlockView ViewOf(const Block& block, const BirthEpochs* births);
+// Of the allocator that has this state.
+BlockView ViewOf(const Block& block, const AllocatorState& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
 
 // One run of mapped pages (or one segment of cudaMalloc), with its blocks in the order of addresses.
 struct SegmentView {
@@ -43,6 +43,7 @@ struct SegmentView {
   PoolId pool;
   bool small;   // holds requests up to kSmallLimit
   bool mapped;  // made of handles; false: a segment of cudaMalloc
+  bool fixed;   // mapped, and read by graphs where it is
   std::vector<BlockView> blocks;
   Bytes emptied;  // without memory, since blocks are asleep; see Sleep
   // Of what is free; see allocator/stitching/unusable.h.

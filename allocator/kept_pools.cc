@@ -1,6 +1,7 @@
 #include "allocator/kept_pools.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "allocator/blocks/block.h"
 #include "allocator/blocks/extent.h"
@@ -33,6 +34,16 @@ void KeptPools::KeepAwake(const Block& block) {
 std::optional<uint8_t> KeptPools::TagOf(const Arena& arena) const {
   if (!arena.FixesWhatItHandsOut()) return std::nullopt;
   return pools_.at(arena.pool()).tag;
+}
+
+std::vector<PoolId> KeptPools::WithReaders(const absl::flat_hash_set<PoolId>& pools) const {
+  int64_t since = std::numeric_limits<int64_t>::max();
+  for (const PoolId pool : pools) since = std::min(since, pools_.at(pool).kept_since);
+  std::vector<PoolId> readers;
+  for (const auto& [pool, kept] : pools_) {
+    if (pools.contains(pool) || kept.last_capture > since) readers.push_back(pool);
+  }
+  return readers;
 }
 
 void KeptPools::Fix(const Block& block) { backing_.Fix(block.extent->PagesOf(block.address, block.end()), true); }

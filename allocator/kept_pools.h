@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "allocator/backing/backing.h"
 #include "allocator/blocks/arena_set.h"
 #include "allocator/port/pool_id.h"
@@ -30,8 +31,13 @@ class KeptPools {
   // A capture into the pool may begin, or (`captured` false) it is to be as if. REQUIRES: from now on it is not asked
   // for movable memory.
   void Keep(PoolId pool, bool captured);
-  // What is mapped for the pool sleeps, as a whole, by this tag; see Sleep. REQUIRES: the pool is kept.
-  void SetTag(PoolId pool, uint8_t tag) { pools_[pool].tag = tag; }
+  // What is mapped for the pool sleeps, as a whole, by the first tag that is not 0: else it might not wake by the tag
+  // that it fell asleep by. REQUIRES: the pool is kept.
+  void SetTag(PoolId pool, uint8_t tag) {
+    if (uint8_t& first = pools_[pool].tag; first == 0) first = tag;
+  }
+  // These, and the pools that a graph was captured into since one of these is kept, which it may read.
+  std::vector<PoolId> WithReaders(const absl::flat_hash_set<PoolId>& pools) const;
   // nullopt: none of a kept pool whose memory is mapped.
   std::optional<uint8_t> TagOf(const Arena& arena) const;
   // It has just woken.

@@ -94,12 +94,6 @@ bool Sleep::IsMeant(const Block& block, Choice chosen) const {
   return of_pool.has_value() ? chosen(Address(), *of_pool) : chosen(block.address, block.tag);
 }
 
-BlockView Sleep::ViewByTag(const Block& block) const {
-  BlockView view = ViewOf(block, state_.births.get());
-  view.tag = state_.pools.TagOf(block.extent->arena()).value_or(view.tag);
-  return view;
-}
-
 Sleep::Blocks Sleep::ChosenOf(const Extent& extent, Choice chosen, bool (Block::*may_be)() const) const {
   Blocks blocks;
   for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
@@ -208,19 +202,14 @@ absl::StatusOr<std::vector<Sleep::Range>> Sleep::TakeBack(Choice chosen) {
   return Locked<absl::StatusOr<std::vector<Range>>>(
       [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<std::vector<Range>> {
         Settle();
-        std::vector<PageRun> runs;
-        ForEachMapped([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-          for (Block* block = extent.first_block(); block != nullptr; block = block->next) {
-            if (!block->Sleeps() || !IsMeant(*block, chosen)) continue;
-            ForEachPart(PagesOf(*block), [&](int64_t first, int64_t end, bool live) {
-              if (!live) AddRun(runs, {&extent, first, end - first});
-            });
-          }
-        });
+        std::vector<PageRun> runs = Lacking(chosen);
         absl::Status status = state_.backing->Refill(runs);
         if (absl::IsResourceExhausted(status)) {
           state_.ledger.failures().Absorb(state_.returns.WaitForAllWork(KeptPools::Which::kAll));
+          Settle();
           state_.ledger.failures().Absorb(state_.backing->ReturnFree(kUnlimited, std::nullopt).status());
+          // Less, if a pool was let go of.
+          runs = Lacking(chosen);
           status = state_.backing->Refill(runs);
         }
         if (!status.ok()) return status;
@@ -230,6 +219,19 @@ absl::StatusOr<std::vector<Sleep::Range>> Sleep::TakeBack(Choice chosen) {
         state_.sleep_copies = true;
         return ranges;
       });
+}
+
+std::vector<PageRun> Sleep::Lacking(Choice chosen) const {
+  std::vector<PageRun> runs;
+  ForEachMapped([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (Block* block = extent.first_block(); block != nullptr; block = block->next) {
+      if (!block->Sleeps() || !IsMeant(*block, chosen)) continue;
+      ForEachPart(PagesOf(*block), [&](int64_t first, int64_t end, bool live) {
+        if (!live) AddRun(runs, {&extent, first, end - first});
+      });
+    }
+  });
+  return runs;
 }
 
 absl::Status Sleep::WakeUp(Choice chosen) {
@@ -279,7 +281,7 @@ void Sleep::AddStayed(Extent& extent, Choice chosen, std::vector<StayedPart>& pa
   for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
     if (!meant.contains(block)) continue;
     if (extent.kind() == MemoryKind::kSegment) {
-      parts.push_back({ViewByTag(*block), block->size, Why::kInSegment});
+      parts.push_back({ViewOf(*block, state_), block->size, Why::kInSegment});
       continue;
     }
     const size_t others = parts.size();
@@ -295,12 +297,24 @@ void Sleep::AddStayed(Extent& extent, Choice chosen, std::vector<StayedPart>& pa
       const auto same = std::find_if(parts.begin() + static_cast<std::ptrdiff_t>(others), parts.end(),
                                      [&](const StayedPart& part) { return part.why == *why; });
       if (same == parts.end()) {
-        parts.push_back({ViewByTag(*block), stays, *why});
+        parts.push_back({ViewOf(*block, state_), stays, *why});
       } else {
         same->size += stays;
       }
     });
   }
+}
+
+std::vector<PoolId> Sleep::UnreadablePools() const {
+  const absl::MutexLock locked(&state_.mutex);
+  absl::flat_hash_set<PoolId> asleep;
+  ForEachMapped([&](Extent& extent) {
+    if (!extent.arena().FixesWhatItHandsOut()) return;
+    for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
+      if (block->Sleeps()) asleep.insert(extent.arena().pool());
+    }
+  });
+  return state_.pools.WithReaders(asleep);
 }
 
 std::vector<Sleep::AsleepBlock> Sleep::Asleep() const {
@@ -311,7 +325,7 @@ std::vector<Sleep::AsleepBlock> Sleep::Asleep() const {
     const PoolId pool = extent.arena().FixesWhatItHandsOut() ? extent.arena().pool() : PoolId();
     for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
       if (!block->Sleeps()) continue;
-      asleep.push_back({ViewByTag(*block), {}, pool});
+      asleep.push_back({ViewOf(*block, state_), {}, pool});
       ForEachPart(PagesOf(*block), [&](int64_t first, int64_t end, bool live) {
         if (!live) asleep.back().lacking.push_back(PartIn(*block, {&extent, first, end - first}));
       });
@@ -326,10 +340,12 @@ void Sleep::Settle() {
   state_.sleep_runs.clear();
   ForEachMapped([&](Extent& extent) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const bool is_pools = extent.arena().FixesWhatItHandsOut();
-    std::vector<Block*> claimed;
     for (Block* block = extent.first_block(); block != nullptr; block = block->next) {
       // Nobody holds the pool any more.
       if (block->state == BlockState::kPoolAsleep && !is_pools) block->Apply(BlockStep::kWakeUpInPool);
+    }
+    std::vector<Block*> claimed;
+    for (Block* block = extent.first_block(); block != nullptr; block = block->next) {
       if (block->state != BlockState::kClaimed) continue;
       const StreamClock& clock = extent.arena().clock();
       for (; block->next != nullptr && block->next->state == BlockState::kClaimed; extent.AbsorbNext(block)) {

@@ -82,6 +82,8 @@ class Sleep {
   std::vector<StayedPart> Stayed(Choice chosen) const;
   // All that are asleep.
   std::vector<AsleepBlock> Asleep() const;
+  // The pools that sleep, and those whose graphs may read one that does; see KeptPools.
+  std::vector<PoolId> UnreadablePools() const;
 
   // What was given back while asleep is free where it has memory, and a hole where it has none; not while others copy.
   void EnterGivenBack();
@@ -100,8 +102,6 @@ class Sleep {
   template <typename Call>
   void ForEachMapped(Call&& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   bool IsMeant(const Block& block, Choice chosen) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
-  // With the tag that it sleeps by.
-  BlockView ViewByTag(const Block& block) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   // Those of the extent that may be and are meant.
   Blocks ChosenOf(const Extent& extent, Choice chosen, bool (Block::*may_be)() const) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
@@ -113,6 +113,8 @@ class Sleep {
   static void LayDown(PageRun run);
   void AddStayed(Extent& extent, Choice chosen, std::vector<StayedPart>& parts) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  // The pages without memory of those that sleep and are meant.
+  std::vector<PageRun> Lacking(Choice chosen) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   // Parts of sleeping blocks in the run.
   static void AddSleeping(PageRun run, std::vector<Range>& ranges);
   // What nobody copies any more: the same of all claimed blocks.

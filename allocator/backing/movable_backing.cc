@@ -359,7 +359,9 @@ void MovableBacking::EnterStitch(Attempt& attempt, StitchClaims& claims) {
   for (const Piece& piece : plan.pieces) {
     Handle* handle = piece.handle;
     handles_.Move(handle, PageRef{plan.target.extent, page});
-    if (settles) handles_.Settle(handle);
+    // What graphs may read never waits for what was put into a stream, as what comes home does.
+    const bool was_of_graphs = handle->home.extent != nullptr && handle->home.extent->kind() == MemoryKind::kFixed;
+    if (settles || was_of_graphs) handles_.Settle(handle);
     page += piece.pages;
   }
   claims.Vacate();

@@ -83,6 +83,11 @@ bool MakeShareable(TorchAllocator& allocator, c10::StorageImpl& storage) {
   void* const data = storage.mutable_data();
   GpuMemory* const gpu = allocator.gpus().OwnerOf(data);
   if (gpu == nullptr || !IsMapped(gpu->allocator(), Address(data))) return false;
+  const std::optional<SegmentView> segment = gpu->allocator().inspect().FindSegment(Address(data));
+  TORCH_CHECK(
+      !segment.has_value() || !segment->fixed,
+      "frugal_alloc cannot share memory of CUDA graphs that is mapped (FRUGAL_ALLOC_CONF=pools:mapped): share a "
+      "clone() of the tensor, or set pools:segments");
   const c10::DataPtr& old = storage.data_ptr();
   TORCH_CHECK(
       old.get_deleter() == &TorchAllocator::DeleteBlock && old.get_context() == data,

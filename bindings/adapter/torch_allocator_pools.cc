@@ -107,8 +107,8 @@ void* TorchAllocator::AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_
   const bool is_external = IsOfProgram(stream, gpu.ordinal());
   for (const MempoolId_t& pool : pools) {
     const absl::StatusOr<Allocation> found = gpu.allocator().AllocateFrom(
-        {ToPoolId(pool)}, Bytes(static_cast<int64_t>(size)), StreamOf(gpu, stream, is_external), nullptr,
-        RoundUpAsTold(size), SiteSampler::Next(size), /*only_free=*/true);
+        {ToPoolId(pool), pools_.KindOf({gpu.ordinal(), pool})}, Bytes(static_cast<int64_t>(size)),
+        StreamOf(gpu, stream, is_external), nullptr, RoundUpAsTold(size), SiteSampler::Next(size), /*only_free=*/true);
     if (!found.ok()) continue;
     gpu.statistics().ForgetOutOfMemory();
     TellOfAllocation(gpu, found->address.pointer(), found->size);
@@ -138,7 +138,9 @@ void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t po
   }
   // One of the program's may be gone by the time that somebody asks about it.
   const bool lasts = may_capture && !IsExternal(stream, current);
-  routing_.Open(device, pool, pools_.KindOf(key), std::move(filter), may_capture,
+  // What is kept from now on alone could move below a graph.
+  const bool is_kept = !routing_.AllGoesToNative();
+  routing_.Open(device, pool, is_kept ? pools_.KindOf(key) : MemoryKind::kSegment, std::move(filter), may_capture,
                 lasts ? std::optional(current) : std::nullopt);
   std::move(end).Cancel();
   if (may_capture) gpus_.AwaitIdleRelease();
@@ -204,6 +206,10 @@ caching::CheckpointDelta TorchAllocator::setCheckpointPoolState(c10::DeviceIndex
   const auto* const checkpoint = dynamic_cast<const PoolCheckpoint*>(state.get());
   if (checkpoint == nullptr) return NativeForwarder::setCheckpointPoolState(device, std::move(state));
   GpuMemory& gpu = gpus_.Get(device);
+  for (const Sleep::AsleepBlock& sleeper : sleeper_.AsleepOn(gpu)) {
+    TORCH_CHECK(ToMempoolId(sleeper.pool) != checkpoint->pool,
+                "the memory of these CUDA graphs sleeps: call frugal_alloc.wake() before they are used");
+  }
   caching::CheckpointDelta delta;
   for (const BlockView& block : LiveBlocksOf(gpu, checkpoint->pool)) {
     raw_delete(block.address.pointer());

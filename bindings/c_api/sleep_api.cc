@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -128,9 +127,7 @@ std::string AsleepJson(const Tags& tags, GpuMemory& gpu, const std::vector<Sleep
     int64_t blocks = 0;
   };
   std::map<Tags::Id, OfTag> by_tag;
-  std::set<PoolId> pools;
   for (const Sleep::AsleepBlock& sleeper : asleep) {
-    if (!sleeper.pool.is_default()) pools.insert(sleeper.pool);
     OfTag& of_tag = by_tag[sleeper.block.tag];
     ++of_tag.blocks;
     for (const AddressRange& range : sleeper.lacking) of_tag.size += range.size;
@@ -146,7 +143,8 @@ std::string AsleepJson(const Tags& tags, GpuMemory& gpu, const std::vector<Sleep
                                     .Integer("blocks", of_tag.second.blocks)
                                     .Done();
                               }))
-      .Value("pools", JsonList(pools, [](PoolId pool) { return absl::StrCat("[", pool.first, ",", pool.second, "]"); }))
+      .Value("pools", JsonList(gpu.allocator().sleep().UnreadablePools(),
+                               [](PoolId pool) { return absl::StrCat("[", pool.first, ",", pool.second, "]"); }))
       .Done();
 }
 

@@ -153,6 +153,13 @@ TEST_F(FixedPools, SleepByTheirOwnTagAlone) {
   EXPECT_TRUE(stayed.empty()) << "all of it would sleep";
 }
 
+TEST_F(FixedPools, TheFirstTagStaysThePools) {
+  const Address block = AllocateIn(kPool, MiB(8));
+  PutToSleep(ThePool);
+  Keep(kPool, kTag + 1);
+  EXPECT_EQ(Wake(ThePool), (Ranges{{block, MiB(8)}}));
+}
+
 TEST_F(FixedPools, WhatIsGivenBackWhileItsPoolSleepsComesBackWithIt) {
   const Address block = AllocateIn(kPool, MiB(8));
   PutToSleep(ThePool);

@@ -76,6 +76,7 @@ MAPPED_TOO = ("test_capture_reuse.py", "test_mem_pools.py", "test_pool_checkpoin
 # These start processes of their own for each moment.
 ONE_MOMENT = (
     "test_journal.py",
+    "test_mapped_pool_sizes.py",
     "test_mapped_pools.py",
     "test_memory_saver.py",
     "test_module_variables.py",

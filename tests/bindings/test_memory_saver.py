@@ -242,7 +242,7 @@ report(y=y[:2].tolist(), freed=freed)
 """,
         FRUGAL_ALLOC_CONF="pools:mapped",
     )
-    assert "this CUDA graph sleeps" in result["said"]
+    assert "this CUDA graph may read sleeps" in result["said"]
     assert result["y"] == [201.0, 201.0] and result["freed"] >= 16 * MIB
 
 

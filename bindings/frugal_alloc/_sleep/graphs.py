@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from .. import _native
 
-# The pools that sleep, as torch.cuda.CUDAGraph.pool() has them.
-_asleep: frozenset[tuple[int, int]] = frozenset()
+# Whether pools may sleep. Replays ask the library only then.
+_may_sleep = False
 
 
 def why_awake() -> str | None:
@@ -23,9 +22,10 @@ def why_awake() -> str | None:
     distributed = sys.modules.get("torch.distributed")
     if os.environ.get("NCCL_GRAPH_REGISTER") == "0" or distributed is None:
         return None
-    if not distributed.is_available() or not distributed.is_initialized():
+    if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() < 2:
         return None
-    if "nccl" not in distributed.get_backend_config():
+    groups = distributed.distributed_c10d._world.pg_backend_config.values()
+    if not any("nccl" in str(backends) for backends in groups):
         return None
     return (
         "memory of CUDA graphs cannot sleep while NCCL may have registered it: set NCCL_GRAPH_REGISTER=0 before NCCL "
@@ -33,28 +33,36 @@ def why_awake() -> str | None:
     )
 
 
+def guard_replays(library: _native.Library) -> None:
+    """From now on a replay that needs memory that sleeps is an error."""
+    global _may_sleep
+    _may_sleep = True
+    _guard(library)
+
+
 def note_asleep(library: _native.Library) -> None:
     """Some sleep, or have woken."""
-    global _asleep
-    _asleep = frozenset((first, second) for gpu in library.asleep() for first, second in gpu["pools"])
-    if _asleep:
-        _guard_replays()
+    global _may_sleep
+    _may_sleep = bool(_unreadable(library))
+
+
+def _unreadable(library: _native.Library) -> set[tuple[int, int]]:
+    """The pools whose graphs need memory that sleeps, as torch.cuda.CUDAGraph.pool() has them."""
+    return {(first, second) for gpu in library.asleep() for first, second in gpu["pools"]}
 
 
 @functools.cache
-def _guard_replays() -> None:
+def _guard(library: _native.Library) -> None:
     import torch
 
-    torch.cuda.CUDAGraph.replay = _replaying_what_is_awake(torch.cuda.CUDAGraph.replay)
+    replay = torch.cuda.CUDAGraph.replay
 
-
-def _replaying_what_is_awake(replay: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(replay)
     def replay_if_awake(self: Any) -> Any:
-        if _asleep and tuple(self.pool()) in _asleep:
+        if _may_sleep and tuple(self.pool()) in _unreadable(library):
             raise _native.FrugalAllocError(
-                "the memory of this CUDA graph sleeps: call frugal_alloc.wake() before it is replayed"
+                "memory that this CUDA graph may read sleeps: call frugal_alloc.wake() before it is replayed"
             )
         return replay(self)
 
-    return replay_if_awake
+    torch.cuda.CUDAGraph.replay = replay_if_awake

@@ -112,6 +112,7 @@ def sleep(
     awake = storages.awake(library, objects)
     del objects
     cells = [one._cdata for one in awake]
+    graphs.guard_replays(library)
     try:
         return Slept(library.sleep(chosen, kept, dropped, host, check == "poison", cells, graphs.why_awake()))
     finally:
