@@ -390,9 +390,14 @@ absl::Status MovableBacking::KeepInPlace(Address start, Bytes size, bool keep) {
 }
 
 void MovableBacking::Fix(PageRun run, bool fixed) {
-  for (int64_t page = run.first; page < run.end(); ++page) {
+  for (int64_t page = run.first; page < run.end();) {
     const View& view = run.extent->pages().view(page);
-    if (view.state == View::State::kLive) handles_.Fix(view.handle, fixed);
+    if (view.state == View::State::kLive) {
+      handles_.Fix(view.handle, fixed);
+      page = RunOf(*view.handle, view.handle->place).end();
+    } else {
+      ++page;
+    }
   }
 }
 
