@@ -112,7 +112,7 @@ absl::Status Sleep::SetTag(Address address, uint8_t tag) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Sleep::Range>> Sleep::FallAsleep(Choice chosen) {
+absl::StatusOr<std::vector<Sleep::Range>> Sleep::FallAsleep(Choice chosen, std::vector<Range>* again) {
   return Locked<absl::StatusOr<std::vector<Range>>>(
       [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::StatusOr<std::vector<Range>> {
         absl::Status waited = state_.clocks.WaitForAll();
@@ -127,6 +127,7 @@ absl::StatusOr<std::vector<Sleep::Range>> Sleep::FallAsleep(Choice chosen) {
               extent, [&](const Block& block) { return Goes(block, goes); },
               [](const Block& block) { return block.IsFree(); });
           for (const PageRun& run : runs) {
+            if (again != nullptr) AddSleeping(run, *again);
             LayDown(run);
             AddSleeping(run, ranges);
           }

@@ -66,9 +66,10 @@ class Sleep {
   // Of the block that starts there; 0: none. kNotFound as for DeviceAllocator::Free.
   absl::Status SetTag(Address address, uint8_t tag);
 
-  // Chooses among those that are awake; of the others more may go. The host waits for all work of the device.
-  // kUnavailable: a stream is being captured; nothing has changed then.
-  absl::StatusOr<std::vector<Range>> FallAsleep(Choice chosen);
+  // Chooses among those that are awake; of the others more may go: `again`, if not null, is raised by which bytes of
+  // the result are theirs. The host waits for all work of the device. kUnavailable: a stream is being captured; nothing
+  // has changed then.
+  absl::StatusOr<std::vector<Range>> FallAsleep(Choice chosen, std::vector<Range>* again = nullptr);
   // Returns what went to the device. If the driver fails, the rest stays below the blocks, which are asleep as the
   // others. After TakeBack it undoes that.
   absl::StatusOr<Bytes> LetGo();

@@ -126,6 +126,11 @@ Bytes HostCopies::Read(AddressRange range, char* to) const {
   return read;
 }
 
+bool HostCopies::Covers(AddressRange range) const {
+  for (const Piece& piece : CopiesOf({range})) range.size -= piece.size;
+  return range.size == Bytes(0);
+}
+
 absl::Status HostCopies::Transfer(const std::vector<Piece>& pieces, Way way) {
   return OnStream([&] {
     for (const Piece& piece : pieces) {

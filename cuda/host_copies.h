@@ -54,6 +54,8 @@ class HostCopies {
   // Copies to the host what there is of this range, each byte as far behind `to` as it lies behind the range's begin.
   // Returns how much that was.
   Bytes Read(AddressRange range, char* to) const;
+  // Whether there is a copy of each byte of it.
+  bool Covers(AddressRange range) const;
   // There are no copies of these ranges any more.
   void Drop(Ranges ranges);
   // There are copies of these ranges alone.

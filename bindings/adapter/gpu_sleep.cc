@@ -45,6 +45,17 @@ void KeepCopiesOfAsleep(GpuMemory& gpu) {
   gpu.host_copies().KeepOnly(asleep);
 }
 
+// What the block has memory for.
+void AddAwakeParts(const Sleep::AsleepBlock& sleeper, std::vector<AddressRange>& parts) {
+  Address from = sleeper.block.address;
+  for (const AddressRange& lacking : sleeper.lacking) {
+    if (from < lacking.address) parts.push_back({from, lacking.address - from});
+    from = lacking.address + lacking.size;
+  }
+  const Address end = sleeper.block.address + sleeper.block.size;
+  if (from < end) parts.push_back({from, end - from});
+}
+
 }  // namespace
 
 // --- FallingAsleep
@@ -84,7 +95,7 @@ absl::Status FallingAsleep::Choose(std::vector<AddressRange>& ranges) {
     // The policy waits for the streams that it knows.
     status = WaitForGpu(gpu_.ordinal());
     if (!status.ok()) return;
-    absl::StatusOr<std::vector<AddressRange>> chosen = gpu_.allocator().sleep().FallAsleep(choose);
+    absl::StatusOr<std::vector<AddressRange>> chosen = gpu_.allocator().sleep().FallAsleep(choose, &again_);
     status = chosen.status();
     if (chosen.ok()) ranges = *std::move(chosen);
   });
@@ -109,7 +120,9 @@ void FallingAsleep::Divide(const std::vector<AddressRange>& ranges) {
     SleptBytes& bytes = by_tag_[block.block.tag];
     bytes.slept += range.size;
     (Drops(block) ? bytes.dropped : bytes.copied) += range.size;
-    if (!Drops(block)) copied_.push_back(range);
+    // Where a wake could not be undone, what slept has memory without its contents.
+    const bool slept = std::find(again_.begin(), again_.end(), range) != again_.end();
+    if (!Drops(block) && !(slept && gpu_.host_copies().Covers(range))) copied_.push_back(range);
   }
 }
 
@@ -152,13 +165,7 @@ void FallingAsleep::FillDropped() {
   }
   for (const Sleep::AsleepBlock& sleeper : gpu_.allocator().sleep().Asleep()) {
     if (!chosen_.contains(sleeper.block.address) || !Drops(sleeper)) continue;
-    Address from = sleeper.block.address;
-    for (const AddressRange& lacking : sleeper.lacking) {
-      if (from < lacking.address) left.push_back({from, lacking.address - from});
-      from = lacking.address + lacking.size;
-    }
-    const Address end = sleeper.block.address + sleeper.block.size;
-    if (from < end) left.push_back({from, end - from});
+    AddAwakeParts(sleeper, left);
   }
   const absl::Status status = Ended(gpu_, gpu_.host_copies().Fill(left));
   if (!status.ok()) Warn("could not fill with NaN what is dropped and stays awake", status);
@@ -197,6 +204,9 @@ SleptGpu FallingAsleep::Result() const {
 absl::Status Waking::Begin() {
   const auto means = [this](Address /*block*/, Tags::Id tag) { return tags_.Means(tag); };
   Sleep sleep = gpu_.allocator().sleep();
+  for (const Sleep::AsleepBlock& sleeper : sleep.Asleep()) {
+    if (means(sleeper.block.address, sleeper.block.tag)) AddAwakeParts(sleeper, left_);
+  }
   absl::StatusOr<std::vector<AddressRange>> lacking = sleep.TakeBack(means);
   if (absl::IsResourceExhausted(lacking.status())) {
     Bytes wanted;
@@ -220,8 +230,9 @@ absl::Status Waking::Begin() {
 absl::Status Waking::Copy(bool poison) {
   absl::Status status = poison ? Ended(gpu_, gpu_.host_copies().Fill(ranges_)) : absl::OkStatus();
   if (!status.ok()) return status;
-  const absl::StatusOr<Bytes> copied = gpu_.host_copies().CopyIn(ranges_);
+  absl::StatusOr<Bytes> copied = gpu_.host_copies().CopyIn(ranges_);
   if (copied.ok()) copied_ = *copied;
+  if (copied.ok()) copied = gpu_.host_copies().CopyIn(left_);
   return Ended(gpu_, copied.status());
 }
 

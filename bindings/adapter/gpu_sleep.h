@@ -119,6 +119,7 @@ class FallingAsleep {
   absl::flat_hash_set<Address> held_;  // blocks, if the request says which
   absl::flat_hash_set<Address> chosen_;
   std::map<Tags::Id, SleptBytes> by_tag_;
+  std::vector<AddressRange> again_;  // of what slept before
   std::vector<AddressRange> copied_;
   Bytes given_back_;
   std::vector<std::string> warnings_;
@@ -144,6 +145,8 @@ class Waking {
   GpuMemory& gpu_;
   const TagChoice& tags_;
   std::vector<AddressRange> ranges_;
+  // What has memory below what sleeps: where a wake could not be undone, without its contents.
+  std::vector<AddressRange> left_;
   Bytes copied_;
 };
 

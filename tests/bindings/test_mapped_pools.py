@@ -213,15 +213,18 @@ for kind in ("sync", "create", "map", "set_access", "unmap", "release"):
     for call in range(1, 8):
         for turns in (frugal_alloc.sleep, frugal_alloc.wake):
             # Twice, since one failure is made up for.
-            set_faults(f"driver.{kind}@{call}=unknown,driver.{kind}@{call + 1}=unknown".encode())
+            undone = ",driver.unmap@1+=unknown" if call % 2 and kind != "unmap" else ""
+            set_faults(f"driver.{kind}@{call}=unknown,driver.{kind}@{call + 1}=unknown{undone}".encode())
             before = frugal_alloc.asleep()
             try:
                 turns("graphs")
             except frugal_alloc.FrugalAllocError:
                 errors += 1
-                if frugal_alloc.asleep() != before:
+                if frugal_alloc.asleep() != before and not undone:
                     lost.append((kind, call, turns.__name__))
             set_faults(b"")
+            if call % 3 == 0:
+                frugal_alloc.sleep("graphs")
         frugal_alloc.wake("graphs")
         if not same():
             lost.append((kind, call))
