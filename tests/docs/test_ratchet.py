@@ -27,9 +27,9 @@ PLACES = {
 MOST_LINES = {
     "the simulated GPU": 17_971,
     "planning without a GPU": 6_943,
-    "the allocator": 49_340,
+    "the allocator": 49_363,
     "bench, tools and examples": 13_139,
-    "tests": 71_459,
+    "tests": 71_490,
 }
 MOST_WORDS = 52_203
 # Below it by this share, the figure is to be lowered, or what went could come back.
