@@ -65,7 +65,11 @@ void AppendSegments(const Extent& extent, const AllocatorState& state, std::vect
 BlockView ViewOf(const Block& block, const AllocatorState& state) {
   const std::optional<uint8_t> of_pool = state.pools.TagOf(block.extent->arena());
   BlockView view{block.address, block.size, Bytes(0), StateOf(block), nullptr};
-  view.tag = of_pool.value_or(block.IsHandedOut() ? block.tag : 0);
+  if (of_pool.has_value()) {
+    view.tag = *of_pool;
+  } else if (block.IsHandedOut()) {
+    view.tag = block.tag;
+  }
   if (!block.IsInUse()) return view;
   view.requested = block.use.requested;
   view.annotation = block.use.annotation;

@@ -27,7 +27,6 @@ DELIBERATE = {
         "WithLock(&DeviceAllocator::FreeLocked,": "fails for a block that is not in use alone, and this one is"
     },
     "allocator/sleep.cc": {"static_cast<void>(Locked<absl::Status>(": "the status is kept in health"},
-    "allocator/kept_pools.cc": {"KeepInPlace(start, size, false)": "only where somebody let go of more than it kept"},
     "allocator/block_returns.cc": {"pools_.LetGo(pools, only)": "no status: the names of the pools"},
     "allocator/blocks/arena_set.h": {"kept_.": "no status"},
     "allocator/blocks/fence.cc": {"HasPassed().value_or(false)": "the failure of the wait before it is returned"},

@@ -101,12 +101,10 @@ inline void TellOfUnfollowedSettings() {
 }  // namespace detail
 
 // From now on frugal_alloc serves all new CUDA memory of this process. Tensors that exist already stay where they are.
-// Call it before or after CUDA has started; it does not start CUDA. It may be called again, for example with other
-// options.
+// Call it before or after CUDA has started; it does not start CUDA. It may be called again, with other options.
 //
 // If it fails, nothing has changed, and PyTorch goes on with its own allocator. With FRUGAL_ALLOC=0 in the environment
-// it succeeds and does nothing. Settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow are named on stderr,
-// each once.
+// it succeeds and does nothing. Settings of PYTORCH_ALLOC_CONF that it does not follow are named on stderr, each once.
 inline Status enable(const Options& options = {}) {
   if (frugal_enable_with(detail::ToText(options).c_str()) != 0) return Status(frugal_last_error());
   if (frugal_is_enabled() != 0) detail::TellOfUnfollowedSettings();
