@@ -5,19 +5,7 @@ from __future__ import annotations
 import statistics
 
 from binding_helpers import run_well, simulated_gpu
-
-MAPPED = {"FRUGAL_ALLOC_CONF": "pools:mapped"}
-START = """
-import torch
-MIB, KIB = 1 << 20, 1 << 10
-def empty(size): return torch.empty(size, dtype=torch.uint8, device="cuda")
-
-def captured(function, pool=None):
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool):
-        result = function()
-    return graph, result
-"""
+from mapped_pools import MAPPED, START
 
 SIX_SHAPES = """
 # As torch.compile's reduce-overhead: one pool, each shape goes back to where the first began.

@@ -6,19 +6,7 @@ import textwrap
 
 import pytest
 from binding_helpers import run_well, simulated_gpu
-
-MAPPED = {"FRUGAL_ALLOC_CONF": "pools:mapped"}
-START = """
-import torch
-MIB, KIB = 1 << 20, 1 << 10
-def empty(size): return torch.empty(size, dtype=torch.uint8, device="cuda")
-
-def captured(function, pool=None):
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool):
-        result = function()
-    return graph, result
-"""
+from mapped_pools import MAPPED, START
 
 ONE = """
 x = torch.zeros(3 * MIB, device="cuda")
@@ -155,6 +143,11 @@ frugal_alloc.enable()
 with frugal_alloc.tag("graphs"):
     exec(program)
 """
+FAULTS = """
+import ctypes
+set_faults = ctypes.CDLL(None).frugal_sim_set_faults
+set_faults.argtypes = [ctypes.c_char_p]
+"""
 TURNS = """
 def results():
     torch.cuda.synchronize()
@@ -204,10 +197,8 @@ def test_where_a_call_fails_all_of_a_graph_sleeps_or_nothing():
     result = run_well(
         sleeping(
             INITIALISED_ONCE,
-            """
-import ctypes
-set_faults = ctypes.CDLL(None).frugal_sim_set_faults
-set_faults.argtypes = [ctypes.c_char_p]
+            FAULTS
+            + """
 errors, lost = 0, []
 for kind in ("sync", "create", "map", "set_access", "unmap", "release"):
     for call in range(1, 8):
@@ -237,10 +228,8 @@ def test_a_wake_that_fails_and_cannot_be_undone_loses_nothing():
     result = run_well(
         sleeping(
             INITIALISED_ONCE,
-            """
-import ctypes
-set_faults = ctypes.CDLL(None).frugal_sim_set_faults
-set_faults.argtypes = [ctypes.c_char_p]
+            FAULTS
+            + """
 stuck, lost = 0, []
 for call in range(31, 36):
     frugal_alloc.sleep("graphs")

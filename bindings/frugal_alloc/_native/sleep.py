@@ -75,7 +75,7 @@ class SleepFunctions(Functions):
         return self._answer(self._library.frugal_wake(_joined(tags)))["gpus"]
 
     def asleep(self) -> list[dict[str, Any]]:
-        """A row for each GPU; its ``pools`` are those of CUDA graphs that sleep, as PyTorch numbers them."""
+        """A row for each GPU. The graphs of its ``pools``, as PyTorch numbers them, cannot be replayed now."""
         return self._answer(self._library.frugal_asleep())["gpus"]
 
     def mark_asleep(self, storage: int, message: str) -> bool:
