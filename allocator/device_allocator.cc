@@ -200,10 +200,8 @@ absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Byt
     state_.CheckChange();
     status = state_.ladder.MakeRoom(miss);
   }
-  if (absl::IsResourceExhausted(status) && !state_.sleep_copies &&
-      (state_.dropped_asleep || state_.pools.has_sleepers())) {
+  if (absl::IsResourceExhausted(status) && sleep().SettleDropped()) {
     // What was reclaimed had slept, with memory below it that had not gone.
-    sleep().SettleDropped();
     status = state_.ladder.MakeRoom(miss);
   }
   state_.CheckChange();

@@ -88,10 +88,12 @@ class Sleep {
 
   // What was given back while asleep is free where it has memory, and a hole where it has none; not while others copy.
   void EnterGivenBack();
-  // For the allocator: the same.
+  // For the allocator: the same. Returns whether there was some.
   // REQUIRES: both locks, which the analysis does not know again from outside of the facet.
-  void SettleDropped() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    if ((state_.dropped_asleep || state_.pools.has_sleepers()) && !state_.sleep_copies) Settle();
+  bool SettleDropped() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const bool has_some = (state_.dropped_asleep || state_.pools.has_sleepers()) && !state_.sleep_copies;
+    if (has_some) Settle();
+    return has_some;
   }
 
  private:
