@@ -51,8 +51,7 @@ absl::Status BlockReturns::Poll() {
 }
 
 absl::Status BlockReturns::PollBehindWaitsOf(Stream stream) {
-  absl::Status status =
-      awaiting_.MakeOwnerWait(stream, ledger_.statistics().num_stream_waits, [this](Block* block) { Passed(block); });
+  absl::Status status = awaiting_.MakeOwnerWait(stream, ledger_, [this](Block* block) { Passed(block); });
   SendGuestsHome();
   return status;
 }

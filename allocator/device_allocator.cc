@@ -408,13 +408,13 @@ Statistics DeviceAllocator::GetStatistics() const {
 void DeviceAllocator::ResetPeakStatistics() {
   absl::MutexLock lock(&state_.mutex);
   state_.backing->KeepPeak(Bytes(state_.ledger.statistics().active_bytes()[SizeGroup::kAll].peak));
-  state_.ledger.statistics().ResetPeaks();
+  state_.ledger.ResetPeaks();
   if (state_.births != nullptr) state_.births->RestartPeak();
 }
 
 void DeviceAllocator::ResetAccumulatedStatistics() {
   absl::MutexLock lock(&state_.mutex);
-  state_.ledger.statistics().ResetAccumulated();
+  state_.ledger.ResetAccumulated();
 }
 
 }  // namespace frugal

@@ -37,7 +37,7 @@ absl::Status MissLadder::MakeRoom(Miss& miss) {
   // A size class is a preference: before others have to give memory back, what is free for another class serves,
   // and what is free in segments.
   if (HasAnyRoom(miss)) return absl::OkStatus();
-  ++parts_.ledger.statistics().num_alloc_retries;
+  parts_.ledger.Retried();
   status = MakeRoomByReclaiming(miss);
   if (absl::IsResourceExhausted(status)) status = MakeRoomBehindHostWaits(miss);
   if (absl::IsResourceExhausted(status)) status = MakeRoomOfNeighbours(miss);
@@ -108,8 +108,8 @@ bool MissLadder::FitsAlone(const Miss& miss) {
 void MissLadder::NoteOutOfMemory(const Miss& miss, const absl::Status& failure) {
   FRUGAL_CHECK(!HasAnyRoom(miss));
   const MemoryInfo device = DeviceMemory();
-  Statistics& statistics = parts_.ledger.statistics();
-  ++statistics.num_ooms;
+  parts_.ledger.RanOutOfMemory();
+  const Statistics& statistics = parts_.ledger.statistics();
   const Bytes allocated(statistics.allocated_bytes[SizeGroup::kAll].current);
   const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
   ThreadsOutOfMemory() = OutOfMemoryReport{.requested = miss.requested,

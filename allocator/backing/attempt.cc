@@ -16,6 +16,10 @@ bool Attempt::MayTake(const Block& block) {
                                                                           : questions.HasPassed(owner, last_use);
 }
 
+Offers Attempt::OffersFrom(const std::vector<Arena*>& arenas) {
+  return Offers(arenas, [this](const Block& block) { return MayTake(block); });
+}
+
 std::vector<Attempt::LastUse> Attempt::LastUsesOfDonors() const {
   std::vector<LastUse> last_uses;
   for (const Donation& donation : plan.donations) {
@@ -31,6 +35,21 @@ std::vector<Attempt::LastUse> Attempt::LastUsesOfDonors() const {
     }
   }
   return last_uses;
+}
+
+absl::Status Attempt::OrderAfter(absl::Span<const LastUse> last_uses, Ledger& ledger) const {
+  for (const auto& [donor, last_use] : last_uses) {
+    absl::StatusOr<bool> passed = donor->HasPassed(last_use);
+    if (!passed.ok()) return passed.status();
+    if (*passed) continue;
+    absl::Status status = donor->MakeWait(arena.clock().stream(), last_use);
+    if (status.ok()) ledger.StreamWaited();
+    if (absl::IsUnavailable(status) && wait_policy == WaitPolicy::kWithHostWaits) {
+      status = donor->Synchronize(last_use);
+    }
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace frugal

@@ -42,7 +42,7 @@ absl::Status MovableBacking::Refill(absl::Span<const PageRun> runs) {
   std::vector<std::vector<Piece>> pieces;
   std::vector<Piece> all;
   for (const PageRun& run : runs) {
-    pieces.push_back(NewPieces(run.count, LargestPiece(run.size(), memory_limit_.Left(*device)).count()));
+    pieces.push_back(NewPieces(run.count, planner_.LargestPiece(run.size(), memory_limit_.Left(*device)).count()));
     all.insert(all.end(), pieces.back().begin(), pieces.back().end());
   }
   absl::StatusOr<Reservation> promised = memory_limit_.Reserve(*device, handles_.LackingFor(all).bytes());
@@ -51,8 +51,8 @@ absl::Status MovableBacking::Refill(absl::Span<const PageRun> runs) {
   absl::Status status;
   std::vector<PageRun> mapped;
   for (size_t i = 0; i < runs.size() && status.ok(); ++i) {
-    status = Create(pieces[i], runs[i].extent->arena().group(), *promised, created);
-    if (status.ok()) status = MapPieces(pieces[i], runs[i]);
+    status = handles_.CreateLacking(pieces[i], runs[i].extent->arena().group(), *promised, created);
+    if (status.ok()) status = handles_.MapPieces(pieces[i], runs[i]);
     if (status.ok()) mapped.push_back(runs[i]);
   }
   promised->Cancel();

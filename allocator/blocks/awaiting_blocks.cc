@@ -56,7 +56,7 @@ void AwaitingBlocks::TakePassed(Ready ready) {
   EraseEmptyQueues();
 }
 
-absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready ready) {
+absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, Ledger& ledger, Ready ready) {
   absl::Status failed;
   for (Stream stream : Streams()) {
     Queue* queue = Find(stream);
@@ -73,7 +73,7 @@ absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready r
     if (absl::IsUnavailable(status)) break;
     failed.Update(status);
     if (!status.ok()) continue;
-    ++waits;
+    ledger.StreamWaited();
     queue = Find(stream);
     if (queue == nullptr) continue;
     std::vector<Block*> passed;

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "allocator/blocks/block.h"
+#include "allocator/blocks/ledger.h"
 #include "allocator/blocks/stream_clock.h"
 #include "allocator/port/device.h"
 
@@ -43,9 +44,9 @@ class AwaitingBlocks {
   absl::Status Synchronize(Ready ready);
   // Asks nobody: those of which it is known that they have passed.
   void TakePassed(Ready ready);
-  // `owner` waits, without the host, for all other streams that still use blocks of its own arenas. `waits`
-  // is raised by the number of waits that were put into it. An owner that is being captured waits for none.
-  absl::Status MakeOwnerWait(Stream owner, int64_t& waits, Ready ready);
+  // `owner` waits, without the host, for all other streams that still use blocks of its own arenas, and
+  // `ledger` counts the waits. An owner that is being captured waits for none.
+  absl::Status MakeOwnerWait(Stream owner, Ledger& ledger, Ready ready);
   // Asks the device, once. Ready are blocks of arenas of `owner` that were given back within its capture, where what it
   // is told from now on comes after all their uses.
   void PollWithinCapture(StreamClock& owner, Ready ready);

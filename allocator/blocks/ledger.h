@@ -1,5 +1,5 @@
-// The accounting of one device: every change of a block or of a mapped range is entered here, once, so that statistics
-// and observers cannot disagree.
+// The accounting of one device: every change of a block or of a mapped range, and every count, is entered here, once,
+// so that statistics and observers cannot disagree.
 
 #ifndef FRUGAL_ALLOCATOR_BLOCKS_LEDGER_H_
 #define FRUGAL_ALLOCATOR_BLOCKS_LEDGER_H_
@@ -24,7 +24,6 @@ class Ledger {
   Ledger& operator=(const Ledger&) = delete;
 
   const Statistics& statistics() const { return statistics_; }
-  Statistics& statistics() { return statistics_; }
   ObserverQueue& observers() { return observers_; }
   // From now on blocks are entered in `births`, which outlives the ledger. Those handed out before must carry theirs.
   void RecordBirths(BirthEpochs* births) { births_ = births; }
@@ -105,7 +104,22 @@ class Ledger {
   // Physical memory went from ranges of one size group to another's.
   void MovedBetweenGroups(SizeGroup from, SizeGroup to, Bytes size);
 
+  // What the allocator did for a request. A range was built of handles of which so many pages were held already.
+  void Stitched(Pages held) {
+    ++statistics_.num_stitches;
+    statistics_.num_stitched_pages += held.count();
+  }
+  // A wait was put into a stream.
+  void StreamWaited() { ++statistics_.num_stream_waits; }
+  // The host waited for outstanding work.
+  void HostWaited() { ++statistics_.num_sync_all_streams; }
+  // Others are asked for memory before the request can be served.
+  void Retried() { ++statistics_.num_alloc_retries; }
+  void RanOutOfMemory() { ++statistics_.num_ooms; }
   DriverFailures& failures() { return failures_; }
+
+  void ResetPeaks() { statistics_.ResetPeaks(); }
+  void ResetAccumulated() { statistics_.ResetAccumulated(); }
 
  private:
   static SizeGroup GroupOf(const Block& block) {

@@ -149,12 +149,12 @@ void StreamClocks::SetAside(Era era) {
 }
 
 bool StreamClocks::TryWaitForAll() {
-  ++ledger_.statistics().num_sync_all_streams;
+  ledger_.HostWaited();
   return WaitForDevice().ok();
 }
 
 absl::Status StreamClocks::WaitForAll() {
-  ++ledger_.statistics().num_sync_all_streams;
+  ledger_.HostWaited();
   absl::Status waited = WaitForDevice();
   if (waited.ok()) return waited;
   for (size_t i = 0; i < all_.size(); ++i) {

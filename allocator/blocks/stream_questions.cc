@@ -84,7 +84,7 @@ bool StreamQuestions::MakeWait(OfStream& of, Tick tick) {
   // A stream that is being captured cannot be waited for, nor can it wait.
   if (!absl::IsUnavailable(waits)) ledger_.failures().Absorb(waits);
   if (!waits.ok()) return false;
-  ++ledger_.statistics().num_stream_waits;
+  ledger_.StreamWaited();
   of.waited_for = tick;
   return true;
 }

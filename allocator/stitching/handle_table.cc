@@ -44,6 +44,18 @@ absl::StatusOr<Handle*> HandleTable::Create(int64_t pages, SizeGroup group, Rese
   return created;
 }
 
+absl::Status HandleTable::CreateLacking(std::vector<Piece>& pieces, SizeGroup group, Reservation& promised,
+                                        std::vector<Handle*>& created) {
+  for (Piece& piece : pieces) {
+    if (piece.handle != nullptr) continue;
+    absl::StatusOr<Handle*> handle = Create(piece.pages, group, promised);
+    if (!handle.ok()) return handle.status();
+    piece.handle = *handle;
+    created.push_back(*handle);
+  }
+  return absl::OkStatus();
+}
+
 std::vector<Handle*> HandleTable::TakeSpares() {
   in_flight_ += spares_.size();
   return std::exchange(spares_, {});
@@ -127,6 +139,19 @@ absl::Status HandleTable::UnmapRun(PageRun run, int64_t* unmapped) {
     Unmapped(start);
   }
   return absl::OkStatus();
+}
+
+absl::Status HandleTable::MapPieces(absl::Span<const Piece> pieces, PageRun run) {
+  absl::Status status = UnmapRun(run);
+  PageRun mapped{run.extent, run.first, 0};
+  for (const Piece& piece : pieces) {
+    if (!status.ok()) break;
+    status = MapAt(piece.handle, PageRef{run.extent, mapped.end()});
+    if (status.ok()) mapped.count += piece.pages;
+  }
+  if (status.ok()) status = OpenRun(run);
+  if (!status.ok() && mapped.count > 0) status.Update(UnmapRun(mapped));
+  return status;
 }
 
 void HandleTable::Unmapped(PageRef place) {

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "allocator/blocks/allocator_locks.h"
 #include "allocator/blocks/extent.h"
 #include "allocator/blocks/ledger.h"
@@ -46,6 +47,9 @@ class HandleTable {
   // A handle of so many pages without a place, for a range of `group`: a spare, else a new one, which redeems a part of
   // `promised`. kResourceExhausted: the device is full.
   absl::StatusOr<Handle*> Create(int64_t pages, SizeGroup group, Reservation& promised);
+  // The handles that the pieces lack, each entered in `created`, too.
+  absl::Status CreateLacking(std::vector<Piece>& pieces, SizeGroup group, Reservation& promised,
+                             std::vector<Handle*>& created);
   // Gives a handle without a place back to the device. If the device refuses, or a view could not be unmapped, it
   // is kept as a spare and the error returned.
   absl::Status Release(Handle* handle);
@@ -54,10 +58,9 @@ class HandleTable {
   std::vector<Handle*> TakeSpares();
   void Keep(Handle* spare);
 
-  // Has the device map a handle with its first page at `place`, and enters that. On an error nothing has changed.
-  absl::Status MapAt(Handle* handle, PageRef place);
-  // Opens the run for access. REQUIRES: every page of it has a view.
-  absl::Status OpenRun(PageRun run);
+  // Makes the pages free of views left behind, then maps the pieces' handles there, side by side, and opens them for
+  // access. On an error none is mapped.
+  absl::Status MapPieces(absl::Span<const Piece> pieces, PageRun run);
   // Unmaps every handle that is seen in the run, one by one, so that the accounting is right if the driver fails
   // half-way: on an error the views up to the one that failed are unmapped. One call for all is no faster, since the
   // driver takes its time for each handle. `unmapped`, if not null, is raised by how many pages that were. Of a handle
@@ -80,6 +83,11 @@ class HandleTable {
   void CheckInvariants() const;
 
  private:
+  // Has the device map a handle with its first page at `place`, and enters that. On an error nothing has changed.
+  absl::Status MapAt(Handle* handle, PageRef place);
+  // Opens the run for access. REQUIRES: every page of it has a view.
+  absl::Status OpenRun(PageRun run);
+
   static void EraseStale(Handle& handle, const PageRef& place);
   static void CheckView(const Handle& handle, PageRef place, View::State state);
 

@@ -1,0 +1,17 @@
+// The device's part of a stitch.
+
+#ifndef FRUGAL_ALLOCATOR_STITCHING_TARGET_H_
+#define FRUGAL_ALLOCATOR_STITCHING_TARGET_H_
+
+#include "absl/status/status.h"
+#include "allocator/stitching/handle_table.h"
+#include "allocator/stitching/stitch_plan.h"
+
+namespace frugal {
+
+// Creates the handles that the plan lacks, and maps all at its target. On an error nothing of it is left.
+absl::Status MakeTarget(HandleTable& handles, StitchPlan& plan);
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_STITCHING_TARGET_H_
