@@ -18,7 +18,7 @@
 #include "bench/heap.h"
 #include "bench/start_torch.h"
 #include "benchmark/benchmark.h"
-#include "cuda/simulated/simulated_device.h"
+#include "simulated_gpu/machine/simulated_device.h"
 
 namespace frugal::bench {
 namespace {

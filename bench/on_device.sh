@@ -9,7 +9,7 @@ if [ -e /dev/nvidiactl ]; then
     export LD_PRELOAD
 else
     echo "No GPU here: on the simulated GPU." >&2
-    simulated=$PWD/cuda/simulated/exports
+    simulated=$PWD/simulated_gpu/exports
     export LD_LIBRARY_PATH=$simulated${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     export LD_PRELOAD=$simulated/libcudart.so.13
     export FRUGAL_SIM_BACKING=none FRUGAL_SIM_MEMORY=$((64 << 30))

@@ -14,7 +14,7 @@ fi
 libraries=$root/bindings/frugal_alloc/_lib
 while [ $# != 0 ] && [ "$1" != -- ]; do
     case $1 in
-        cuda/simulated/*) target=$libraries/simulated_gpu ;;
+        simulated_gpu/*) target=$libraries/simulated_gpu ;;
         *) target=$libraries ;;
     esac
     mkdir -p "$target"

@@ -21,7 +21,7 @@
 #include "allocator/device_allocator.h"
 #include "allocator/port/policy_options.h"
 #include "bindings/replay/history.h"
-#include "cuda/simulated/simulated_device.h"
+#include "simulated_gpu/machine/simulated_device.h"
 
 namespace frugal::bench {
 namespace {

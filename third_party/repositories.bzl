@@ -146,6 +146,7 @@ package(default_visibility = [
     "@//bench:__subpackages__",
     "@//bindings:__subpackages__",
     "@//cuda:__subpackages__",
+    "@//simulated_gpu:__subpackages__",
     "@//tests:__subpackages__",
 ])
 

@@ -248,7 +248,7 @@ def _built_by_bazel(torch: Torch, options: list[str]) -> dict[str, pathlib.Path]
     execution_root = pathlib.Path(_bazel(torch, "info", "execution_root").strip())
     built = {}
     for path in map(pathlib.PurePosixPath, listed.split()):
-        folder = f"{SIMULATED_GPU}/" if "/cuda/simulated/" in f"/{path}" else ""
+        folder = f"{SIMULATED_GPU}/" if "/simulated_gpu/" in f"/{path}" else ""
         built[folder + path.name] = execution_root / path
     return built
 

@@ -29,7 +29,7 @@ def same_names(files: list[pathlib.Path]) -> list[str]:
     """pytest imports the tests' modules by their bare names, so of two with one name it may take the wrong one."""
     named = collections.defaultdict(list)
     for path in files:
-        if path.parts[0] == "tests" and path.suffix == ".py" and path.stem not in ("conftest", "__init__"):
+        if "tests" in path.parts and path.suffix == ".py" and path.stem not in ("conftest", "__init__"):
             named[path.stem].append(str(path))
     return [f"one name for pytest: {', '.join(same)}; rename all but one" for same in named.values() if len(same) > 1]
 

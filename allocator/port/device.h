@@ -1,7 +1,7 @@
 // The port: all that the allocation policy asks of a device, stated once.
 //
 // Implementations: cuda/driver_device.h (a real GPU, by the CUDA driver) and
-// cuda/simulated/simulated_device.h (the simulated GPU, in the same process).
+// simulated_gpu/machine/simulated_device.h (the simulated GPU, in the same process).
 //
 // Errors, by what the caller can do about them:
 //   kResourceExhausted  the device is out of memory: give some back and try again.

@@ -15,7 +15,7 @@
 #include "bindings/adapter/autograd_node.h"
 #include "bindings/adapter/site_sampler.h"
 #include "bindings/threads/forked_child.h"
-#include "cuda/simulated/control.h"
+#include "simulated_gpu/machine/control.h"
 
 // Of the simulated machine; null where the GPU is not simulated.
 #pragma weak frugal_sim_memory_used

@@ -1,5 +1,5 @@
-// Everything in which torch 2.9 to 2.15 differ for us, but for the allocator's own virtual functions
-// (native_forwarder.h has those): the rest of this folder is one source for all of them.
+// In which torch 2.9 to 2.15 differ for several files here. native_forwarder.h has the allocator's own virtual
+// functions; what concerns one file alone stands there, and FRUGAL_TORCH_MINOR finds it.
 
 #ifndef FRUGAL_BINDINGS_ADAPTER_TORCH_COMPAT_H_
 #define FRUGAL_BINDINGS_ADAPTER_TORCH_COMPAT_H_

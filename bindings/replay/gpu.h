@@ -50,7 +50,7 @@ class Gpu {
 };
 
 // The simulated GPU that this process runs on, found through the functions that its libcudart exports
-// (cuda/simulated/control.h). Costs are by its model, and memory is what it counts. None on a real GPU, or where
+// (simulated_gpu/machine/control.h). Costs are by its model, and memory is what it counts. None on a real GPU, or where
 // libcudart is another one than the simulated.
 std::unique_ptr<Gpu> FindSimulatedGpu();
 

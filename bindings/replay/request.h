@@ -15,7 +15,7 @@
 namespace frugal::replay {
 
 // The kinds of driver call that are reported, in the order of Costs::driver_calls; named as in
-// cuda/simulated/control.h.
+// simulated_gpu/machine/control.h.
 inline constexpr std::array kCallKinds = {"create", "map",  "set_access",   "unmap",       "release",    "malloc",
                                           "free",   "sync", "event_record", "event_query", "stream_wait"};
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bindings/replay/gpu.h"
-#include "cuda/simulated/control.h"
+#include "simulated_gpu/machine/control.h"
 
 // Null where libcudart is not the simulated one, which alone has them.
 #pragma weak frugal_sim_calls

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "allocator/device_allocator.h"
-#include "cuda/simulated/simulated_device.h"
 #include "gtest/gtest.h"
+#include "simulated_gpu/machine/simulated_device.h"
 
 namespace frugal {
 

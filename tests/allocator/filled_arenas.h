@@ -9,8 +9,8 @@
 
 #include "allocator/blocks/arena_set.h"
 #include "allocator/stitching/handle_table.h"
-#include "cuda/simulated/simulated_device.h"
 #include "gtest/gtest.h"
+#include "simulated_gpu/machine/simulated_device.h"
 #include "tests/allocator/held_locks.h"
 
 namespace frugal {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "allocator/device_allocator.h"
-#include "cuda/simulated/simulated_device.h"
+#include "simulated_gpu/machine/simulated_device.h"
 
 namespace frugal {
 

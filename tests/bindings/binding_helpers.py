@@ -191,7 +191,7 @@ def run_well(code: str, **environment: str | None) -> dict:
 
 
 class Simulation:
-    """The controls of the simulated GPU that this process runs on (cuda/simulated/control.h)."""
+    """The controls of the simulated GPU that this process runs on (simulated_gpu/machine/control.h)."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(None)

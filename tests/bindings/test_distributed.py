@@ -1,6 +1,6 @@
 """torch.distributed: gradients and parameters that go through collectives, and what NCCL asks of the allocator.
 
-Collectives are gloo's here, on CUDA tensors; tests/simulated/test_nccl.py has NCCL's.
+Collectives are gloo's here, on CUDA tensors; simulated_gpu/tests/test_nccl.py has NCCL's.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Idle memory goes back before a library takes memory of its own; tests/simulated/test_nccl.py has what NCCL takes."""
+"""Idle memory goes back before a library takes its own; simulated_gpu/tests/test_nccl.py has what NCCL takes."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "cuda/driver_device.h"
-#include "cuda/simulated/control.h"
 #include "gtest/gtest.h"
+#include "simulated_gpu/machine/control.h"
 
 namespace frugal {
 
@@ -24,8 +24,8 @@ Function* InSimulation(Function*, const char* name) {
   static void* const runtime = [] {
     setenv("FRUGAL_SIM_GPUS", "2", 1);
     setenv("FRUGAL_SIM_MEMORY", "1073741824", 1);
-    dlopen("cuda/simulated/exports/libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-    return dlopen("cuda/simulated/exports/libcudart.so.13", RTLD_NOW | RTLD_GLOBAL);
+    dlopen("simulated_gpu/exports/libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    return dlopen("simulated_gpu/exports/libcudart.so.13", RTLD_NOW | RTLD_GLOBAL);
   }();
   void* const found = runtime == nullptr ? nullptr : dlsym(RTLD_DEFAULT, name);
   EXPECT_NE(found, nullptr) << name << ": " << dlerror();

@@ -23,7 +23,7 @@
 #include "absl/synchronization/notification.h"
 #include "cuda/driver_api.h"
 #include "cuda/driver_device.h"
-#include "cuda/simulated/control.h"
+#include "simulated_gpu/machine/control.h"
 #include "tests/devices/device_conformance.h"
 
 namespace frugal {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "cuda/simulated/simulated_device.h"
+#include "simulated_gpu/machine/simulated_device.h"
 #include "tests/devices/device_conformance.h"
 
 namespace frugal {

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
-PATH = re.compile(r"(?<![\w/.])((?:\.github|allocator|bindings|conda|cuda|docs|tests|tools)/[\w./-]*\w)")
+PATH = re.compile(r"(?<![\w/.])((?:\.github|allocator|bindings|conda|cuda|docs|simulated_gpu|tests|tools)/[\w./-]*\w)")
 RECIPES = dict(re.findall(r"^### (.+)\n\n((?:(?!#).*\n)+)", TEXT, re.MULTILINE))
 TEMPLATES = sorted(path for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -38,7 +38,7 @@ def test_targets_of_bazel_that_are_named_exist() -> None:
     "recipe, owner, name",
     [
         ("A driver cost", "allocator/port/driver_cost_table.h", "FRUGAL_DRIVER_COSTS"),
-        ("A driver cost", "cuda/simulated/latency_model.h", "costs.Create("),
+        ("A driver cost", "simulated_gpu/machine/latency_model.h", "costs.Create("),
         ("A leak pattern", "bindings/frugal_alloc/_tracking/patterns.py", "RULES"),
         ("A leak pattern", "tests/leaks/claims.py", "VERDICT"),
         ("A verdict on an out-of-memory error", "bindings/adapter/out_of_memory.cc", "VerdictText"),

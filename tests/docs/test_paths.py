@@ -10,11 +10,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
-    *sorted(path for folder in ("docs", "bench") for path in (ROOT / folder).rglob("*.md")),
+    *sorted(path for folder in ("docs", "bench", "simulated_gpu") for path in (ROOT / folder).rglob("*.md")),
 ]
 # A file of the repository, or a folder of it; not the command-line's, and no pattern.
 PATH = re.compile(
-    r"(?<![\w/.*])((?:allocator|bench|bindings|conda|cuda|docs|tests|tools)/[\w./]*\w(?:\.\w+)?)(?![\w/*])"
+    r"(?<![\w/.*])((?:allocator|bench|bindings|conda|cuda|docs|simulated_gpu|tests|tools)/[\w./]*\w(?:\.\w+)?)(?![\w/*])"
 )
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([\w-]+))?\)")
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)

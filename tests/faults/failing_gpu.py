@@ -1,4 +1,4 @@
-"""The simulated GPU's driver calls that can be made to fail, and how; see cuda/simulated/control.h."""
+"""The simulated GPU's driver calls that can be made to fail, and how; see simulated_gpu/machine/control.h."""
 
 from __future__ import annotations
 

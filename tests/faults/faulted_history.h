@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/simulated/simulated_device.h"
+#include "simulated_gpu/machine/simulated_device.h"
 #include "tests/histories/history.h"
 #include "tests/shadow/shadow_run.h"
 

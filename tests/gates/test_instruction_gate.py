@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BASELINE = HERE / "instruction_baseline.json"
 BAZEL = shlex.split(os.environ.get("BAZEL", "bazel"))
-TARGETS = ("//bench:instruction_bench", "//cuda/simulated:libraries", "//tests/gates:miss_instructions")
+TARGETS = ("//bench:instruction_bench", "//simulated_gpu:libraries", "//tests/gates:miss_instructions")
 # More, and valgrind finds no room for the addresses that are reserved on a GPU of this size.
 GPU_BYTES = 16 << 30
 SIZES = (512, 32 << 10, 1 << 20, 20 << 20, 1 << 30)

@@ -18,8 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "allocator/blocks/extent.h"
 #include "allocator/device_allocator.h"
-#include "cuda/simulated/simulated_device.h"
 #include "gtest/gtest.h"
+#include "simulated_gpu/machine/simulated_device.h"
 #include "tests/environment.h"
 #include "tests/histories/history.h"
 

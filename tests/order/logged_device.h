@@ -7,7 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "cuda/simulated/simulated_device.h"
+#include "simulated_gpu/machine/simulated_device.h"
 #include "tests/devices/forwarding_device.h"
 #include "tests/order/work_log.h"
 

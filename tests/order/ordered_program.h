@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "allocator/device_allocator.h"
-#include "cuda/simulated/simulated_device.h"
+#include "simulated_gpu/machine/simulated_device.h"
 #include "tests/order/logged_device.h"
 #include "tests/order/lying_device.h"
 #include "tests/order/work_log.h"

@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "allocator/device_allocator.h"
-#include "cuda/simulated/simulated_device.h"
 #include "gtest/gtest.h"
+#include "simulated_gpu/machine/simulated_device.h"
 #include "tests/devices/forwarding_device.h"
 #include "tests/environment.h"
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "cuda/simulated/call_kind.h"
+#include "simulated_gpu/machine/call_kind.h"
 
 namespace frugal::shadow {
 namespace {

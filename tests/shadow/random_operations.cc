@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "cuda/simulated/call_kind.h"
+#include "simulated_gpu/machine/call_kind.h"
 
 namespace frugal::shadow {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "cuda/simulated/call_kind.h"
+#include "simulated_gpu/machine/call_kind.h"
 
 namespace frugal::shadow {
 namespace {

@@ -28,7 +28,7 @@
 
 #include "absl/types/span.h"
 #include "allocator/device_allocator.h"
-#include "cuda/simulated/simulated_device.h"
+#include "simulated_gpu/machine/simulated_device.h"
 #include "tests/shadow/live_blocks.h"
 #include "tests/shadow/memory_model.h"
 #include "tests/shadow/operation.h"

@@ -25,9 +25,9 @@ PUBLIC = "bindings/include/frugal_alloc/b"
         # A source counts as its header.
         ({"cuda/a.h": "", "cuda/a.cc": "cuda/a.h cuda/b.h", "cuda/b.h": "cuda/a.h"}, ["files: cuda/a -> cuda/b"]),
         (
-            {"cuda/a.h": "cuda/simulated/b.h", "cuda/simulated/b.h": ""}
-            | {"cuda/simulated/c.cc": "cuda/d.h", "cuda/d.h": ""},
-            ["folders: cuda -> cuda/simulated"],
+            {"cuda/a.h": "simulated_gpu/machine/b.h", "simulated_gpu/machine/b.h": ""}
+            | {"simulated_gpu/machine/c.cc": "cuda/d.h", "cuda/d.h": ""},
+            ["folders: cuda -> simulated_gpu"],
         ),
         # A public header is found by the name that users write.
         (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-CONFTEST = Path(__file__).resolve().parents[1] / "conftest.py"
+CONFTEST = Path(__file__).resolve().parents[2] / "conftest.py"
 # After what a runner may do to its children, what a child of the session's finds.
 ODD_START = """
 import os, runpy, signal, subprocess, sys

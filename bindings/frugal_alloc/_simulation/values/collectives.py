@@ -16,7 +16,7 @@ from .computation import Call, is_cuda, leaves
 from .contents import Content, contents
 
 NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
-MOST_MOVED = 1 << 20  # bytes, as cuda/simulated/libraries/nccl_call.h has it
+MOST_MOVED = 1 << 20  # bytes, as simulated_gpu/libraries/nccl_call.h has it
 
 
 def is_collective(func: Any) -> bool:

@@ -1,0 +1,14 @@
+// The driver's functions by name, for cuGetProcAddress and cudaGetDriverEntryPoint.
+
+#ifndef FRUGAL_SIMULATED_GPU_EXPORTS_DRIVER_ENTRY_POINT_H_
+#define FRUGAL_SIMULATED_GPU_EXPORTS_DRIVER_ENTRY_POINT_H_
+
+namespace frugal::sim {
+
+// What `name`, without a version suffix, meant in that release (12080 for CUDA 12.8; 0 for the newest); nullptr if
+// there is no such function. One that is not simulated answers "not supported".
+void* FindDriverEntryPoint(const char* name, int cuda_version);
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_SIMULATED_GPU_EXPORTS_DRIVER_ENTRY_POINT_H_
