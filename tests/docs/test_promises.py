@@ -11,12 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "reliability.md").read_text()
 SOURCES = [
     path
-    for folder in ("allocator", "bindings", "cuda", "tests", "tools")
+    for folder in ("allocator", "bindings", "cuda", "simulated_gpu", "tests", "tools")
     for path in (ROOT / folder).rglob("*")
     if path.suffix in {".cc", ".h", ".py"} and "__pycache__" not in path.parts
 ]
 # Files and folders, and the names of tests, fixtures and functions.
-PATH = re.compile(r"`((?:tests|tools)/[\w./]+)`")
+PATH = re.compile(r"`((?:simulated_gpu|tests|tools)/[\w./]+)`")
 NAME = re.compile(r"`(?!FRUGAL_)(\w+)`")
 
 
@@ -48,6 +48,6 @@ def test_each_promise_names_tests_that_exist_and_which_of_them_are_run(promise: 
 def test_variables_that_have_tests_do_more_are_read_by_them() -> None:
     variables = rows("More of it, and with other seeds")
     assert len(variables) >= 5
-    tests = "".join(path.read_text() for path in SOURCES if path.is_relative_to(ROOT / "tests"))
+    tests = "".join(path.read_text() for path in SOURCES if "tests" in path.relative_to(ROOT).parts)
     for name in [cells[0].strip("`") for cells in variables] + ["FRUGAL_TEST_SEED"]:
         assert f'"{name}"' in tests

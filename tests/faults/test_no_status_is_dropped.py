@@ -11,8 +11,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("allocator", "bindings", "cuda")
-# The simulated GPU is the driver there.
-SIMULATED = ROOT / "cuda" / "simulated"
 
 DROPS = re.compile(r"\.IgnoreError\(|\(void\)\s*\w+[.(]|static_cast<void>\(|\bstd::ignore\b|\.value_or\(")
 DRIVER_CALL = re.compile(r"\b(?:(?:api_|api|driver)\.[A-Z]\w+|cu(?:da)?[A-Z]\w+)\(")
@@ -103,8 +101,7 @@ DELIBERATE = {
 
 
 def sources() -> list[Path]:
-    found = (path for folder in FOLDERS for end in ("*.cc", "*.h") for path in (ROOT / folder).rglob(end))
-    return sorted(path for path in found if SIMULATED not in path.parents)
+    return sorted(path for folder in FOLDERS for end in ("*.cc", "*.h") for path in (ROOT / folder).rglob(end))
 
 
 def code_of(text: str) -> str:
