@@ -12,18 +12,19 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import house_limits  # noqa: E402
 
+PUBLIC = "bindings/include/frugal_alloc/b"
+
 
 @pytest.fixture
 def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     """Returns what is told of files with these texts, and asks for the exit status that belongs to it."""
     monkeypatch.chdir(tmp_path)
 
-    def check(**texts: str) -> str:
-        names = [name.replace("__", "/").replace("_dot_", ".") for name in texts]
-        for name, text in zip(names, texts.values(), strict=True):
+    def check(texts: dict[str, str]) -> str:
+        for name, text in texts.items():
             Path(name).parent.mkdir(parents=True, exist_ok=True)
             Path(name).write_text(text)
-        status = house_limits.main(*names)
+        status = house_limits.main(*texts)
         out = capsys.readouterr().out
         assert status == bool(out)
         return out
@@ -31,18 +32,50 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return check
 
 
-@pytest.mark.parametrize("name, most", [("a_dot_h", 300), ("a_dot_cc", 450), ("a_dot_py", 450), ("script", 450)])
+@pytest.mark.parametrize("name, most", [("a.h", 300), ("a.cc", 450), ("a.py", 450), ("script", 450)])
 def test_lines_of_a_file(told, name: str, most: int) -> None:
-    assert told(**{name: "\n" * most}) == ""
-    assert told(**{name: "\n" * (most + 1)}) == f"{name.replace('_dot_', '.')}: {most + 1} lines, limit {most}\n"
+    assert told({name: "\n" * most}) == ""
+    assert told({name: "\n" * (most + 1)}) == f"{name}: {most + 1} lines, limit {most}\n"
 
 
 def test_lines_of_a_python_function(told) -> None:
     function = "\ndef f():\n" + "    pass\n" * 49
-    assert told(script=function) == ""
-    assert told(script=function + "    pass\n") == "script:2: f has 51 lines, limit 50\n"
+    assert told({"script": function}) == ""
+    assert told({"script": function + "    pass\n"}) == "script:2: f has 51 lines, limit 50\n"
 
 
 def test_modules_of_tests_with_one_name(told) -> None:
-    assert told(tests__a__conftest_dot_py="", tests__b__conftest_dot_py="", tests__a__test_x_dot_py="") == ""
-    assert "tests/a/test_x.py, tests/b/test_x.py" in told(tests__a__test_x_dot_py="", tests__b__test_x_dot_py="")
+    assert told({"tests/a/conftest.py": "", "tests/b/conftest.py": "", "tests/a/test_x.py": ""}) == ""
+    assert "tests/a/test_x.py, tests/b/test_x.py" in told({"tests/a/test_x.py": "", "tests/b/test_x.py": ""})
+
+
+@pytest.mark.parametrize(
+    "sources, circles",
+    [
+        ({"allocator/a.h": "vector", "allocator/a.cc": "allocator/a.h allocator/b.h", "allocator/b.h": ""}, []),
+        # A folder within another is one of its own.
+        ({"allocator/a.h": "allocator/port/b.h", "allocator/port/b.h": ""}, []),
+        ({"cuda/a.h": "cuda/b.h", "cuda/b.h": "cuda/a.h"}, ["files cuda/a cuda/b"]),
+        # A source counts as its header.
+        ({"cuda/a.h": "", "cuda/a.cc": "cuda/a.h cuda/b.h", "cuda/b.h": "cuda/a.h"}, ["files cuda/a cuda/b"]),
+        (
+            {
+                "cuda/a.h": "simulated_gpu/machine/b.h",
+                "simulated_gpu/machine/b.h": "",
+                "cuda/d.h": "",
+                "simulated_gpu/machine/c.cc": "cuda/d.h",
+            },
+            ["folders cuda simulated_gpu"],
+        ),
+        # A public header is found by the name that users write.
+        (
+            {"bindings/c_api/a.h": "frugal_alloc/b.h", f"{PUBLIC}.h": "bindings/c_api/a.h"},
+            [f"files bindings/c_api/a {PUBLIC}", "folders bindings/c_api bindings/include/frugal_alloc"],
+        ),
+    ],
+)
+def test_circles_of_includes(told, sources: dict[str, str], circles: list[str]) -> None:
+    """`sources`: by file, what it includes. A circle may begin at any of its members, and ends where it began."""
+    found = told({name: "".join(f'#include "{one}"\n' for one in text.split()) for name, text in sources.items()})
+    ways = [line.partition(" include each other: ")[::2] for line in found.splitlines()]
+    assert [" ".join([kind, *sorted(set(way.split(" -> ")))]) for kind, way in ways] == circles

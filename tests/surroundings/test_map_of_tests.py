@@ -36,9 +36,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (*(f"tests/{file}" for file in FILES), "core/births/sites.cc", "package/report.py", "LICENSE"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
+    (tmp_path / "tests" / "README.md").write_text(TABLE)
     monkeypatch.setattr(map_of_tests, "ROOT", tmp_path)
-    monkeypatch.setattr(map_of_tests, "TABLE", tmp_path / "tests" / "README.md")
-    map_of_tests.TABLE.write_text(TABLE)
     monkeypatch.chdir(tmp_path)
     # A hook of git's has them.
     for name in [name for name in os.environ if name.startswith("GIT_")]:
@@ -50,13 +49,13 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def said(checkout: Path, capsys: pytest.CaptureFixture[str]):
-    """Returns what is run for these paths, and what people are told of it."""
+def run(checkout: Path, capsys: pytest.CaptureFixture[str]):
+    """Returns the status, what is run for these paths, and what people are told of it."""
 
-    def run(*paths: str) -> tuple[list[str], str]:
-        map_of_tests.main(*paths)
+    def run(*paths: str) -> tuple[int, list[str], str]:
+        status = map_of_tests.main(*paths)
         captured = capsys.readouterr()
-        return captured.out.split(), captured.err
+        return status, captured.out.split(), captured.err
 
     return run
 
@@ -65,56 +64,50 @@ DEEP, WIDE = ["//tests/deep:all"], ["//tests/wide:all", "tests/wide"]
 
 
 @pytest.mark.parametrize(
-    "path, run",
+    "path, told",
     [
         ("core/births/sites.cc", DEEP + WIDE),
         ("package/report.py", WIDE),
         ("tests/data/one", WIDE),
         ("tests", DEEP + WIDE),
-        ("tests/wide/pages.py", WIDE),
+        ("./tests/wide/pages.py", WIDE),
         ("tests/wide/test_page.py", ["tests/wide/test_page.py"]),
         ("tests/wide/page_test.cc", ["//tests/wide:page_test"]),
     ],
 )
-def test_tests_of_a_path_are_all_of_the_folders_that_the_table_has_for_it(said, path: str, run: list[str]) -> None:
-    assert said(path)[0] == run
+def test_tests_of_a_path_are_all_of_the_folders_that_the_table_has_for_it(run, path: str, told: list[str]) -> None:
+    assert run(path)[:2] == (0, told)
 
 
-@pytest.mark.parametrize("path, told", [("LICENSE", "names no tests for LICENSE"), ("gone.cc", "there is no gone.cc")])
-def test_path_that_nothing_is_for_is_refused(said, path: str, told: str) -> None:
-    with pytest.raises(map_of_tests.NothingToRun, match=told):
-        said("core", path)
+def test_path_that_nothing_is_for_is_named_and_the_others_tests_are_run(run) -> None:
+    status, names, told = run("core", "LICENSE")
+    assert (status, names) == (0, DEEP + WIDE) and "names no tests for LICENSE\n" in told
+    status, names, told = run("gone.cc")
+    assert (status, names) == (2, []) and "names no tests for gone.cc\n" in told
 
 
-def test_without_a_path_it_is_what_the_branch_has_changed_committed_or_not(said, checkout: Path) -> None:
+def test_without_a_path_it_is_what_the_branch_has_changed_committed_or_not(run, checkout: Path) -> None:
+    assert run()[:2] == (2, [])
     git("checkout", "-b", "mine")
     (checkout / "package" / "report.py").unlink()
     git("commit", "--all", "--message=Mine")
-    assert said()[0] == WIDE
+    assert run()[1] == WIDE
     (checkout / "core" / "new.cc").touch()
-    assert said()[0] == DEEP + WIDE
+    assert run()[1] == DEEP + WIDE
 
 
-def test_without_a_path_a_file_of_tests_that_is_gone_is_not_run(said, checkout: Path) -> None:
+def test_without_a_path_a_file_of_tests_that_is_gone_is_not_run(run, checkout: Path) -> None:
     (checkout / "tests" / "wide" / "test_page.py").rename(checkout / "tests" / "wide" / "test_pages.py")
-    assert said()[0] == ["tests/wide/test_pages.py"]
+    assert run()[1] == ["tests/wide/test_pages.py"]
 
 
-def test_without_a_path_commits_that_upstream_has_are_left_out(said, checkout: Path) -> None:
+def test_without_a_path_commits_that_upstream_has_are_left_out(run, checkout: Path) -> None:
     git("checkout", "-b", "theirs")
     git("rm", "package/report.py")
     git("commit", "--message=Theirs")
     git("checkout", "--track", "-b", "mine")
     (checkout / "tests" / "deep" / "more_test.cc").touch()
-    assert said()[0] == ["//tests/deep:more_test"]
-
-
-def test_without_a_path_and_a_change_a_path_is_asked_for(said) -> None:
-    with pytest.raises(map_of_tests.NothingToRun, match="nothing differs from the merge base with main; name a path"):
-        said()
-
-
-# ----- the table -----
+    assert run()[1] == ["//tests/deep:more_test"]
 
 
 def tracked() -> list[str]:
@@ -124,19 +117,18 @@ def tracked() -> list[str]:
 
 
 def test_table_has_every_folder_once_and_no_other() -> None:
-    there = {name.split("/")[1] for name in tracked() if name.startswith("tests/") and name.count("/") > 1}
-    assert [folder.name for folder in map_of_tests.folders()] == sorted(there)
+    there = {f"tests/{name.split('/')[1]}" for name in tracked() if name.startswith("tests/") and name.count("/") > 1}
+    assert list(map_of_tests.folders()) == sorted(there)
 
 
 def test_what_a_folder_is_for_is_there() -> None:
-    missing = {source for folder in map_of_tests.folders() for source in folder.sources if not (ROOT / source).exists()}
-    assert missing == set()
+    assert [one for sources in map_of_tests.folders().values() for one in sources if not (ROOT / one).exists()] == []
 
 
 def test_folder_without_tests_is_one_that_others_are_for() -> None:
-    for folder in map_of_tests.folders():
-        assert bool(map_of_tests.targets(f"tests/{folder.name}")) == bool(folder.sources), folder.name
-        assert any(map_of_tests.targets(place) for place in map_of_tests.places(f"tests/{folder.name}")), folder.name
+    for folder, sources in map_of_tests.folders().items():
+        assert any(map_of_tests.targets(folder)) == bool(sources), folder
+        assert any(any(map_of_tests.targets(place)) for place in map_of_tests.places(folder)), folder
 
 
 def test_every_source_has_tests_to_run_after_a_change_of_it() -> None:
