@@ -107,7 +107,7 @@ ALL = {name(document): commands(document) for document in DOCUMENTS}
 RUN = {
     document: some([command for command in found if not command.startswith(tuple(NOT_RUN))])
     for document, found in ALL.items()
-    # These need files that they have their reader write: tests/tutorials and test_cpp_page.py run them with these.
+    # These need files that they have their reader write: tests/tutorials runs them with these.
     if document != "cpp.md" and not document.startswith("tutorials/")
     # tests/examples compiles this program, where all tests are run.
     if document != "trainer/README.md" or ALL_ARE_RUN
@@ -123,7 +123,7 @@ def run(lines: list[str], folder: Path, on_gpu: bool = False) -> None:
     simulate = [sys.executable, "-m", "frugal_alloc", "simulate", "--memory", "24GiB", "--"]
     blocks = [FAILS_WITH, *map(checked, lines), 'for job in "${jobs[@]}"; do wait "$job"; done']
     page = "".join(f"```sh\n{text}\n```\n" for text in blocks)
-    tutorial.run(page, folder, folder, simulate if on_gpu else ())
+    tutorial.run(page, folder, simulate if on_gpu else ())
 
 
 def checked(command: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -20,18 +19,10 @@ TEMPLATES = sorted(path for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
-def test_there_is_a_recipe_for_each_usual_change() -> None:
-    assert len(RECIPES) == 8
-    for recipe in RECIPES.values():
-        assert len(PATH.findall(recipe)) >= 4
-
-
 def test_targets_of_bazel_that_are_named_exist() -> None:
     targets = re.findall(r"bazel test //([\w/]+):(\w+)", TEXT)
     assert len(targets) >= 2
-    for folder, target in targets:
-        assert (ROOT / folder / "BUILD").exists()
-        assert (ROOT / folder / f"{target}.cc").exists(), f"//{folder}:{target}"
+    assert [target for folder, target in targets if not (ROOT / folder / f"{target}.cc").exists()] == []
 
 
 @pytest.mark.parametrize(
@@ -45,6 +36,7 @@ def test_targets_of_bazel_that_are_named_exist() -> None:
         ("A verdict on an out-of-memory error", "bindings/frugal_alloc/_out_of_memory/message.py", "def _verdict("),
         ("A verdict on an out-of-memory error", "bindings/frugal_alloc/_out_of_memory/situation.py", "def _verdict("),
         ("A verdict on an out-of-memory error", "bindings/frugal_alloc/_out_of_memory/remedies.py", "def _about_the"),
+        ("A statistic", "allocator/blocks/ledger.h", "void Stitched("),
         ("A setting", "bindings/settings/settings.cc", "kKeys"),
         ("A setting", "bindings/include/frugal_alloc/torch.h", "struct Options"),
     ],
@@ -73,14 +65,6 @@ def test_templates_ask_for_what_the_doctor_prints(template: Path) -> None:
     assert "label: frugal-alloc doctor --json\n" in template.read_text()
 
 
-def test_what_the_templates_ask_for_can_be_had() -> None:
-    command = [sys.executable, "-m", "frugal_alloc", "doctor", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    subjects = {check["subject"] for check in json.loads(done.stdout)["checks"]}
-    assert {"python", "system", "torch", "allocator", "driver", "settings"} <= subjects
-
-
 def test_changes_begin_with_the_version_of_the_package() -> None:
     versions = re.findall(r"^## (\d+\.\d+\.\d+),", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert versions[0] == frugal_alloc.__version__
@@ -100,18 +84,10 @@ def test_workflows_run_what_exists_and_pin_what_they_use(workflow: Path) -> None
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
     """What tools/release_check looks at, complete but for what a test takes away."""
-    for part in (
-        "CHANGELOG.md",
-        "README.md",
-        "pyproject.toml",
-        "conda/recipe.yaml",
-        "bindings/frugal_alloc/__init__.py",
-    ):
+    parts = ["CHANGELOG.md", "README.md", "pyproject.toml", "conda/recipe.yaml", "bindings/frugal_alloc/__init__.py"]
+    for part in [*parts, "tools/release_check", "tools/project_metadata.py"]:
         (tmp_path / part).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / part, tmp_path / part)
-    for part in ("release_check", "project_metadata.py"):
-        (tmp_path / "tools").mkdir(exist_ok=True)
-        shutil.copy(ROOT / "tools" / part, tmp_path / "tools")
     replace(tmp_path / "pyproject.toml", r'^home = ".*"', 'home = "https://home.example/it"')
     replace(tmp_path / "CHANGELOG.md", r"^## \d.*", f"## {frugal_alloc.__version__}, 2026-12-01")
     replace(tmp_path / "conda" / "recipe.yaml", r"^context:\n", 'context:\n  home: "https://home.example/it"\n')

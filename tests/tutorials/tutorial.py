@@ -18,6 +18,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -119,8 +120,8 @@ def script(page: str, staged: Path) -> str:
     return "\n".join(lines)
 
 
-def run(page: str, folder: Path, staged: Path, under: Sequence[str] = ()) -> list[str]:
-    """What each block of commands prints, in an empty folder.
+def run(page: str, folder: Path, under: Sequence[str] = ()) -> list[str]:
+    """What each block of commands prints, in a folder of the reader's.
 
     Args:
         under: a command that starts the shell, such as frugal-alloc simulate.
@@ -129,17 +130,18 @@ def run(page: str, folder: Path, staged: Path, under: Sequence[str] = ()) -> lis
         Untrue: one ends with another status than the page says.
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(
-        [*under, "bash", "-c", script(page, staged)],
-        cwd=folder,
-        # As in a terminal, where what is printed comes in the order in which it is.
-        env=os.environ | {"PATH": path, "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        timeout=1800,
-    )
+    with tempfile.TemporaryDirectory() as staged:
+        done = subprocess.run(
+            [*under, "bash", "-c", script(page, Path(staged))],
+            cwd=folder,
+            # As in a terminal, where what is printed comes in the order in which it is.
+            env=os.environ | {"PATH": path, "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            timeout=1800,
+        )
     _, *pieces = done.stdout.split(f"{MARK}")
     commands = [step for step in steps(page) if isinstance(step, Commands)]
     printed, said = [], pieces[0].partition("\n")[2]
@@ -174,23 +176,12 @@ def agrees(said: list[str], printed: list[str]) -> bool:
 
 
 def renewed(said: str, printed: str) -> str:
-    """What a page has to say of what was printed: what it says if that is so, else anew, with what can stay."""
+    """What a page has to say of what was printed: what it says if that is so, else anew, with lines that can stay."""
     old, new = said.splitlines(), printed.rstrip("\n").splitlines()
     if agrees(old, new):
         return said
     patterns = [line for line in old if ANY in line and line.strip() != ANY]
-    new = [next((pattern for pattern in patterns if is_like(pattern, line)), masked(line)) for line in new]
-    kept: list[str] = []
-    for kind, first, last, start, end in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
-        gaps = [at for at in range(first, last) if old[at].strip() == ANY]
-        if kind == "equal" or not gaps:
-            kept += new[start:end]
-            continue
-        before, after = gaps[0] - first, last - gaps[-1] - 1
-        here = new[start:end]
-        kept += [*here[:before], ANY, *here[len(here) - min(after, max(len(here) - before, 0)) :]]
-    text = kept if agrees(kept, printed.rstrip("\n").splitlines()) else new
-    return "".join(f"{line}\n" for line in text)
+    return "".join(next((one for one in patterns if is_like(one, line)), masked(line)) + "\n" for line in new)
 
 
 def masked(line: str) -> str:
@@ -210,7 +201,5 @@ def with_outputs(page: str, printed: list[str]) -> str:
 
 
 def difference(page: str, true: str) -> str:
-    lines = difflib.unified_diff(
-        page.splitlines(), true.splitlines(), "as the page says", "as it was printed", lineterm="", n=3
-    )
-    return "\n".join(lines)
+    both = page.splitlines(), true.splitlines()
+    return "\n".join(difflib.unified_diff(*both, "as the page says", "as it was printed", lineterm="", n=3))
