@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,48 +66,37 @@ def read_list(path: Path) -> list[Test]:
 
 
 def find_lists(folders: Sequence[Path], named: Sequence[Path]) -> list[Path]:
-    if named:
-        for path in named:
-            if not path.is_file():
-                raise BadInput(f"there is no list {path}")
-        return list(named)
+    if missing := [path for path in named if not path.is_file()]:
+        raise BadInput(f"there is no list {missing[0]}")
     places = [place for folder in folders for place in (folder, folder / "lists", folder / "acceptance")]
     places.append(ROOT.parent / "shared" / "acceptance")
-    found = []
-    for name in DEFAULT_LISTS:
-        path = next((place / name for place in places if (place / name).is_file()), None)
-        if path is not None:
-            found.append(path)
-    if not found:
-        looked = ", ".join(str(place) for place in places)
-        raise BadInput(f"no list found ({', '.join(DEFAULT_LISTS)}) in {looked}; name one with --list")
-    return found
+    found = [_first(place / name for place in places) for name in DEFAULT_LISTS]
+    if lists := list(named) or list(filter(None, found)):
+        return lists
+    looked = ", ".join(map(str, places))
+    raise BadInput(f"no list found ({', '.join(DEFAULT_LISTS)}) in {looked}; name one with --list")
 
 
 def find_sources(folders: Sequence[Path], tests: Sequence[Test]) -> dict[str, Path]:
     """Where each test file that the tests name lies; those that are not there are left out, but not all."""
-    found, missing = {}, []
+    found = {}
     for file in sorted({test.file for test in tests}):
         tree, _, name = file.rpartition("/")
         inside = (tree, f"{tree}/test") if tree else ("main", "main/test", "v24", "v24/test", "", "test")
-        places = [folder / place / name for folder in folders for place in inside]
-        path = next((place for place in places if place.is_file()), None)
-        if path is None:
-            missing.append(file)
-        else:
-            found[file] = path.resolve()
-    if not found:
-        raise BadInput(f"no {' and no '.join(missing)} in {', '.join(map(str, folders))}; {SOURCES}")
+        found[file] = _first((folder / place / name).resolve() for folder in folders for place in inside)
+    missing, looked = [file for file, path in found.items() if path is None], ", ".join(map(str, folders))
+    if len(missing) == len(found):
+        raise BadInput(f"no {' and no '.join(missing)} in {looked}; {SOURCES}")
     for file in missing:
-        print(f"tools/acceptance: there is no {file} in {', '.join(map(str, folders))}", file=sys.stderr)
-    return found
+        print(f"tools/acceptance: there is no {file} in {looked}", file=sys.stderr)
+    return {file: path for file, path in found.items() if path is not None}
+
+
+def _first(paths: Iterable[Path]) -> Path | None:
+    return next(filter(Path.is_file, paths), None)
 
 
 def read_exceptions(path: Path) -> dict[str, str]:
     """Why a test may fail, by "FILE CLASS.TEST", as a file like exceptions.txt says."""
-    reasons = {}
-    for line in path.read_text().splitlines():
-        if line.strip() and not line.startswith("#"):
-            name, _, reason = line.partition(":")
-            reasons[" ".join(name.split())] = reason.strip()
-    return reasons
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    return {name: reason for name, _, reason in (line.partition(": ") for line in lines)}

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import queue
 import select
 import signal
 import subprocess
@@ -42,57 +41,56 @@ class Runner:
         self._workplace = workplace
         self._sources = sources
         self._limit = limit
-        self._slots: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for slot in range(jobs):
-            self._slots.put(slot)
-        self._executor = concurrent.futures.ThreadPoolExecutor(jobs)
+        self._jobs = jobs
 
-    def run(self, groups: Sequence[Sequence[Test]], tell: Callable[[Outcome], None]) -> None:
-        """Tells outcomes as they come. Tests of a group share a process; those that fail there get one of their own."""
-        for test in (test for group in groups for test in group if test.file not in self._sources):
-            tell(Outcome(test, "missing", f"there is no {test.file}", 0.0, ""))
-        groups = [group for group in groups if group[0].file in self._sources]
+    def run(self, tests: Sequence[Test], apart: bool, tell: Callable[[Outcome], None]) -> None:
+        """Tells outcomes as they come.
+
+        Tests of a file that need the same share a process, unless all are `apart`; those that fail there get their own.
+        """
+        groups: dict[object, list[Test]] = {}
+        for test in tests:
+            groups.setdefault(test if apart else (test.file, test.setting), []).append(test)
         lock = threading.Lock()
 
         def tell_alone(outcome: Outcome) -> None:
             with lock:
                 tell(outcome)
 
-        try:
-            running = [self._executor.submit(self._run_group, group, tell_alone) for group in groups]
-            for group in concurrent.futures.as_completed(running):
-                group.result()
-        finally:
-            self._executor.shutdown(cancel_futures=True)
+        with concurrent.futures.ThreadPoolExecutor(self._jobs) as executor:
+            try:
+                running = [executor.submit(self._run_group, group, tell_alone) for group in groups.values()]
+                for group in concurrent.futures.as_completed(running):
+                    group.result()
+            finally:
+                executor.shutdown(cancel_futures=True)
 
     def _run_group(self, group: Sequence[Test], tell: Callable[[Outcome], None]) -> None:
-        slot = self._slots.get()
-        try:
-            left, failed = list(group), []
-            while left:
-                for outcome in self._run_worker(tuple(left), slot):
-                    left.pop(0)
-                    if outcome.kind in RETRIED and len(group) > 1:
-                        failed.append(outcome)
-                    else:
-                        tell(outcome)
-            for before in failed:
-                [outcome] = self._run_worker((before.test,), slot)
-                if outcome.kind == "passed":
-                    outcome = dataclasses.replace(outcome, reason=f"alone; after others: {before.reason}")
-                tell(outcome)
-        finally:
-            self._slots.put(slot)
+        left, failed = list(group), []
+        while left:
+            for outcome in self._run_worker(tuple(left)):
+                left.pop(0)
+                if outcome.kind in RETRIED and len(group) > 1:
+                    failed.append(outcome)
+                else:
+                    tell(outcome)
+        for before in failed:
+            [outcome] = self._run_worker((before.test,))
+            if outcome.kind == "passed":
+                outcome = dataclasses.replace(outcome, reason=f"alone; after others: {before.reason}")
+            tell(outcome)
 
-    def _run_worker(self, tests: Sequence[Test], slot: int) -> Iterator[Outcome]:
+    def _run_worker(self, tests: Sequence[Test]) -> Iterator[Outcome]:
         """Outcomes of at least the first test; of all, unless the worker crashes or runs out of time."""
-        source = self._sources[tests[0].file]
+        if (source := self._sources.get(tests[0].file)) is None:
+            yield from (Outcome(test, "missing", f"there is no {test.file}", 0.0, "") for test in tests)
+            return
         reading, writing = os.pipe()
         command = [self._workplace.python, self._worker, str(writing), self._workplace.allocator, source]
         with tempfile.TemporaryFile() as output, os.fdopen(reading) as reports:
             worker = subprocess.Popen(
                 [*command, *(test.name for test in tests)],
-                env=self._workplace.environment(tests[0].setting, slot),
+                env=self._workplace.environment(tests[0].setting),
                 cwd=source.parent,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -144,13 +142,3 @@ def _text_from(file: IO[bytes], offset: int) -> tuple[str, int]:
     """What has been written to a file from there on, and where that ends. The file's own place stays as it is."""
     data = os.pread(file.fileno(), os.fstat(file.fileno()).st_size - offset, offset)
     return data.decode(errors="replace"), offset + len(data)
-
-
-def grouped(tests: Sequence[Test], apart: bool) -> list[list[Test]]:
-    """Tests by the process they run in: one each, or all of a file that need the same."""
-    if apart:
-        return [[test] for test in tests]
-    groups: dict[tuple, list[Test]] = {}
-    for test in tests:
-        groups.setdefault((test.file, test.setting), []).append(test)
-    return list(groups.values())

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 from named_tests import BadInput, Setting
@@ -31,8 +32,8 @@ class Workplace:
         self._packages = self._install_packages()
         self._check()
 
-    def environment(self, setting: Setting, slot: int) -> dict[str, str]:
-        """What a worker starts with. Workers of one slot follow each other, so that they can share built extensions."""
+    def environment(self, setting: Setting) -> dict[str, str]:
+        """What a worker starts with. Those of one thread follow each other, so that they share built extensions."""
         base = {name: value for name, value in os.environ.items() if not name.startswith("FRUGAL_ALLOC")}
         for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"):
             base.pop(name, None)
@@ -49,7 +50,7 @@ class Workplace:
         paths = [str(ROOT / "bindings"), *self._packages, base.get("PYTHONPATH", "")]
         base["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         base["PATH"] = os.pathsep.join([f"{folder}/bin" for folder in self._packages] + [base.get("PATH", "")])
-        base["TORCH_EXTENSIONS_DIR"] = f"{self._extensions.name}/{slot}"
+        base["TORCH_EXTENSIONS_DIR"] = f"{self._extensions.name}/{threading.get_ident()}"
         base["MAX_JOBS"] = "1"
         if "CUDA_HOME" not in base and (home := self._cuda_home()):
             base["CUDA_HOME"] = home
@@ -61,27 +62,27 @@ class Workplace:
     def _install_packages(self) -> list[str]:
         """A folder with the packages that PyTorch's tests need; none where the Python has them."""
         needed = [line for line in (HERE / "requirements.txt").read_text().split("\n") if line and line[0] != "#"]
-        if self._ask(f"import {', '.join(needed)}").returncode == 0:
+        version = "import sys; print('python%d.%d' % sys.version_info[:2], flush=True)"
+        asked = self._ask(f"{version}; import {', '.join(needed)}")
+        if asked.returncode == 0:
             return []
-        version = self._ask("import sys; print('python%d.%d' % sys.version_info[:2])")
-        if version.returncode != 0:
-            raise BadInput(f"{self.python} cannot be run: {version.stderr.strip()}")
-        folder = CACHE / version.stdout.strip()
-        done = folder / "complete"
-        if not done.exists():
+        if not asked.stdout:
+            raise BadInput(f"{self.python} cannot be run: {asked.stderr.strip()}")
+        folder = CACHE / asked.stdout.strip()
+        if not (folder / "complete").exists():
             shutil.rmtree(folder, ignore_errors=True)
             print(f"acceptance: installing {' '.join(needed)} into {folder}", file=sys.stderr)
             command = [self.python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", folder]
             if subprocess.run([*command, *needed]).returncode != 0:
                 raise BadInput(f"PyTorch's tests need {', '.join(needed)}: install them for {self.python}")
-            done.touch()
+            (folder / "complete").touch()
         return [str(folder)]
 
     def _check(self) -> None:
         code = "import torch, expecttest\n"
         if self.allocator != "native":
             code += "import frugal_alloc\nfrugal_alloc.enable()\n"
-        done = self._ask(code + "assert torch.cuda.is_available(), 'no CUDA device'", self.environment(Setting(), 0))
+        done = self._ask(code + "assert torch.cuda.is_available(), 'no CUDA device'", self.environment(Setting()))
         if done.returncode != 0:
             reason = (done.stderr.strip().splitlines() or ["it does not start"])[-1]
             raise BadInput(f"{self.python}: {reason}; tools/setup makes an environment that can run the tests")
