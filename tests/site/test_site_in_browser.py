@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from pathlib import Path
 
@@ -20,8 +21,6 @@ chromium = browser.chromium
 PAGES = ["index.html", "fit.html", "reference/python.html", "reports/examples/index.html", "tutorials/index.html"]
 PAGES += ["cases.html", "cpp.html", "install.html"]
 MOST_QUESTIONS = 50_000
-# Of a page on a desk, in pixels.
-MOST_HEIGHT = 8_000
 SCHEME = "document.body.dataset.mdColorScheme"
 # Of a page's text: the least contrast that it has to its background, as WCAG reckons it.
 CONTRASTS = """(() => {
@@ -98,23 +97,18 @@ def test_wide_table_scrolls_where_the_keyboard_comes_to_it_and_shows_that_there_
     assert chromium.value(shades)
 
 
-@pytest.mark.parametrize("width", [400, 1280])
-def test_code_is_as_wide_as_its_column(site: Site, chromium: Browser, width: int) -> None:
+@pytest.mark.parametrize("width, most_height", [(400, math.inf), (1280, 8_000)])
+def test_code_is_as_wide_as_its_column_and_no_page_too_long_to_be_read(
+    site: Site, chromium: Browser, width: int, most_height: float
+) -> None:
     wide = "[...document.querySelectorAll('article pre > code')].filter((one) => one.scrollWidth > one.clientWidth)"
     found = []
     for page in documents(site):
         chromium.show(site.folder / page, width=width)
         found += [(page, text) for text in chromium.value(f"{wide}.map((one) => one.textContent.slice(0, 80))")]
-    assert found == []
-
-
-def test_no_page_is_too_long_to_be_read(site: Site, chromium: Browser) -> None:
-    long = {}
-    for page in documents(site):
-        chromium.show(site.folder / page, width=1280)
         height = chromium.value("document.documentElement.scrollHeight")
-        long |= {page: height} if height > MOST_HEIGHT else {}
-    assert long == {}
+        found += [(page, height)] if height > most_height else []
+    assert found == []
 
 
 @pytest.mark.parametrize("words", ["jupyter", "docker", "oom", "cuda out of memory", "fragmentation", "slurm"])

@@ -112,18 +112,14 @@ def test_holds_the_package_and_no_more(contents: Path) -> None:
     files = {path.relative_to(contents).as_posix() for path in contents.rglob("*") if path.is_file()}
     package = {path for path in files if path.startswith("frugal_alloc/")}
     assert {path for path in files - package if ".dist-info/" not in path} == set()
-    assert {"frugal_alloc/__init__.py", "frugal_alloc/include/frugal_alloc/torch.h"} <= package
+    sources = {path.relative_to(ROOT / "bindings") for path in (ROOT / "bindings" / "frugal_alloc").rglob("*.*")}
+    needed = {path.as_posix() for path in sources if not {"_lib", "__pycache__"} & set(path.parts)}
+    assert len(needed) > 100 and needed | {"frugal_alloc/include/frugal_alloc/torch.h"} <= package
     assert {f"frugal_alloc/_lib/simulated_gpu/{name}" for name in ("libcuda.so.1", "libcudart.so.12")} <= package
     assert not [path for path in files if "__pycache__" in path or path.endswith(".pyc")]
 
 
-def test_holds_what_draws_pages_and_names_its_plugins(contents: Path) -> None:
-    report = contents / "frugal_alloc" / "_report"
-    assert {"page.html.jinja", "pieces.html.jinja", "style.css", "page.js"} <= {path.name for path in report.iterdir()}
-    fit = contents / "frugal_alloc" / "_command" / "fit"
-    assert {"page.html.jinja", "style.css"} <= {path.name for path in fit.iterdir()}
-    pages = contents / "frugal_alloc" / "_report" / "pages"
-    assert {"base.css", "document.css"} <= {path.name for path in pages.iterdir()}
+def test_names_its_plugins(contents: Path) -> None:
     entry_points = next(contents.glob("*.dist-info/entry_points.txt")).read_text()
     assert "[pytest11]\nfrugal_alloc = frugal_alloc.pytest_plugin\n" in entry_points
     assert "[vllm.general_plugins]\nfrugal_alloc = frugal_alloc.integrations.vllm:register\n" in entry_points
