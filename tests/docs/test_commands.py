@@ -197,11 +197,3 @@ def test_commands_are_in_blocks_that_are_marked_as_such(document: Path) -> None:
 def test_a_command_that_ends_otherwise_than_it_is_to_is_noticed(line: str, folder: Path) -> None:
     with pytest.raises(tutorial.Untrue):
         run(["true", line, "true"], folder)
-
-
-def test_comments_and_lines_that_go_on_are_read_as_a_shell_does(tmp_path: Path) -> None:
-    document = tmp_path / "document.md"
-    document.write_text(
-        "```sh\n# a title\nfirst --one \\\n  --two   # what it does\nsecond x#y\n```\n\n```\nprinted\n```\n"
-    )
-    assert commands(document) == ["first --one --two", "second x#y"]

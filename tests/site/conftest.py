@@ -24,5 +24,5 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     done = subprocess.run(
         command, cwd=folder, env={"TMPDIR": os.environ.get("TMPDIR", "/tmp")}, capture_output=True, text=True
     )
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    assert done.returncode == 0, done.stdout + done.stderr
     return Site(folder)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import logging
 import os
 import pathlib
+import subprocess
 import sys
 from typing import NoReturn
 
@@ -38,9 +38,10 @@ def main() -> int:
         return example_reports.record()
     if importlib.util.find_spec("material") is None or importlib.util.find_spec("mkdocstrings") is None:
         parser.error("MkDocs is not installed; run tools/setup, then .venv/bin/python")
+    command = [sys.executable, "-m", "mkdocs", "build", "--config-file", HERE / "mkdocs.yml"]
+    command += ["--site-dir", options.out] if options.out else []
     # Material tells of a change of MkDocs that pins keep away.
-    os.environ["NO_MKDOCS_2_WARNING"] = "1"
-    return build(options.out)
+    return subprocess.run(command, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}).returncode
 
 
 def folder(text: str) -> str:
@@ -56,24 +57,6 @@ def folder(text: str) -> str:
             f"{text} has files that are not a site's, which would be removed; name a new one"
         )
     return str(path)
-
-
-def build(out: str | None) -> int:
-    import mkdocs.exceptions
-    from mkdocs.commands import build as command
-    from mkdocs.config import load_config
-
-    # A warning counts only where it is also told.
-    logging.basicConfig(format="tools/site: %(message)s", level=logging.WARNING)
-    try:
-        config = load_config(str(HERE / "mkdocs.yml"), **({"site_dir": out} if out else {}))
-        config.plugins.on_startup(command="build", dirty=False)
-        command.build(config)
-        config.plugins.on_shutdown()
-    except (mkdocs.exceptions.MkDocsException, OSError) as error:
-        print(f"tools/site: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
 if __name__ == "__main__":
