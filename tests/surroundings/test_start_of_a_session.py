@@ -19,24 +19,21 @@ runpy.run_path(sys.argv[1])
 found = "import signal, sys; print(signal.pthread_sigmask(0, []), signal.getsignal(int(sys.argv[1])) == signal.SIG_IGN)"
 print(subprocess.run([sys.executable, "-c", found, str(int(number))], capture_output=True, text=True).stdout, end="")
 """
+IGNORED = "signal.signal(number, signal.SIG_IGN)"
 
 
-def found_by_a_child(name: str, odd: str) -> str:
+@pytest.mark.parametrize(
+    "name, odd, found",
+    [
+        *((name, IGNORED, "set() False\n") for name in ("SIGINT", "SIGCHLD", "SIGUSR1")),
+        ("SIGTERM", "signal.pthread_sigmask(signal.SIG_BLOCK, {number})", "set() False\n"),
+        # Tests under nohup survive the hangup.
+        ("SIGHUP", IGNORED, "set() True\n"),
+    ],
+)
+def test_what_tests_start_neither_ignores_nor_blocks_a_signal_but_a_hangup(name: str, odd: str, found: str) -> None:
     command = [sys.executable, "-c", ODD_START.format(odd=odd), str(CONFTEST), name]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
-
-
-@pytest.mark.parametrize("name", ["SIGINT", "SIGCHLD", "SIGUSR1"])
-def test_a_signal_that_was_ignored_is_not_ignored_by_what_tests_start(name: str) -> None:
-    assert found_by_a_child(name, "signal.signal(number, signal.SIG_IGN)") == "set() False\n"
-
-
-def test_a_signal_that_was_blocked_is_not_blocked_for_what_tests_start() -> None:
-    assert found_by_a_child("SIGTERM", "signal.pthread_sigmask(signal.SIG_BLOCK, {number})") == "set() False\n"
-
-
-def test_tests_under_nohup_survive_the_hangup() -> None:
-    assert found_by_a_child("SIGHUP", "signal.signal(number, signal.SIG_IGN)") == "set() True\n"
+    assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout == found
 
 
 SETTINGS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 import zipfile
@@ -11,8 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-import wheel_index  # noqa: E402
-
+write_index = runpy.run_path(str(ROOT / "tools" / "wheel"))["write_index"]
 WHEEL = "frugal_alloc-9.8.7-py3-none-any.whl"
 
 
@@ -27,7 +27,7 @@ def page(tmp_path: Path) -> Path:
         wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: frugal_alloc\nVersion: 9.8.7\n")
         wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{info}/RECORD", "")
-    return wheel_index.write(folder)
+    return write_index(folder)
 
 
 def downloaded(page: Path, into: Path) -> subprocess.CompletedProcess[str]:
