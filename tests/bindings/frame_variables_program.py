@@ -9,8 +9,8 @@ import sys
 import weakref
 
 sys.path.insert(0, sys.argv[1])
+from frugal_alloc._heap import roots
 from frugal_alloc._out_of_memory import scene
-from frugal_alloc._tracking import roots
 
 wrong = []
 

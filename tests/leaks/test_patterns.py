@@ -7,13 +7,13 @@ from pathlib import Path
 
 import claims
 import pytest
+from frugal_alloc._heap.names import Name
 from frugal_alloc._native.epochs import Finding
 from frugal_alloc._native.sites import Site
 from frugal_alloc._tracking import patterns
 from frugal_alloc._tracking.accusations import Accusation
 from frugal_alloc._tracking.bounds import Bound
 from frugal_alloc._tracking.holders import Evidence, Holder
-from frugal_alloc._tracking.names import Name
 
 DOCUMENT = Path(__file__).parents[2] / "docs/leaks.md"
 ACCUSING = {rule.pattern for rule in patterns.RULES if not rule.is_benign}

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from frugal_alloc._tracking import live_tensors
-from frugal_alloc._tracking.reach import Reach
-from frugal_alloc._tracking.roots import Root
+from frugal_alloc._heap import live_tensors
+from frugal_alloc._heap.reach import Reach
+from frugal_alloc._heap.roots import Root
 
 STEPS = 1000
 
@@ -72,7 +72,7 @@ def test_a_walk_of_holders_ends_after_so_many_objects() -> None:
 
 
 def test_a_walk_of_holders_looks_at_a_part_of_the_longest_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frugal_alloc._tracking.reach.MOST_ITEMS", STEPS)
+    monkeypatch.setattr("frugal_alloc._heap.reach.MOST_ITEMS", STEPS)
     assert _reached([[] for _ in range(2 * STEPS)], 10 * STEPS) == 1 + STEPS
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from frugal_alloc._program import code_lines, users_code
-from frugal_alloc._tracking import users_lines
 
 HERE = Path(__file__).resolve().parent
 
@@ -76,12 +75,12 @@ def test_a_line_that_was_edited_away_is_not_told(tmp_path: Path, monkeypatch: py
     maps = {"generated.py": [(10, 20, 30, 40), tuple(traces)], "empty.py": [], "odd.py": 3}
     cache = type("PyCodeCache", (), {"linemaps": maps})
     monkeypatch.setitem(sys.modules, "torch._inductor.codecache", type("Module", (), {"PyCodeCache": cache}))
-    assert users_lines.frames_of_compiled("generated.py", 9) == []
-    assert users_lines.frames_of_compiled("generated.py", 15) == [(str(file), 1, "forward")]
-    assert users_lines.frames_of_compiled("generated.py", 20) == [], "no line reads so any more"
-    assert users_lines.frames_of_compiled("generated.py", 35) == [], "two lines read so"
-    assert users_lines.frames_of_compiled("generated.py", 45) == users_lines.frames_of_compiled("empty.py", 1) == []
-    assert users_lines.frames_of_compiled("odd.py", 1) == users_lines.frames_of_compiled("unknown.py", 1) == []
+    assert users_code.frames_of_compiled("generated.py", 9) == []
+    assert users_code.frames_of_compiled("generated.py", 15) == [(str(file), 1, "forward")]
+    assert users_code.frames_of_compiled("generated.py", 20) == [], "no line reads so any more"
+    assert users_code.frames_of_compiled("generated.py", 35) == [], "two lines read so"
+    assert users_code.frames_of_compiled("generated.py", 45) == users_code.frames_of_compiled("empty.py", 1) == []
+    assert users_code.frames_of_compiled("odd.py", 1) == users_code.frames_of_compiled("unknown.py", 1) == []
 
 
 COUNTED = """

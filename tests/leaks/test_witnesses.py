@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from frugal_alloc._heap.names import Name
 from frugal_alloc._tracking import accusations, holders
 from frugal_alloc._tracking.holders import Evidence, Holder
-from frugal_alloc._tracking.names import Name
 
 
 def name(what: str) -> Name:

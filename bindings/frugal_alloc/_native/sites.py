@@ -10,16 +10,12 @@ import ctypes
 import sys
 from typing import NamedTuple
 
-from .._program import users_code
+from .._program import code_lines, users_code
+from .._program.code_lines import Frame
 from .memory import Functions, decode, encode
 
-
-class Frame(NamedTuple):
-    """A line of Python that was being carried out."""
-
-    file: str
-    line: int
-    function: str
+#: Of memory that no line of the user's is known for: a library's own thread, or what was made before enable().
+NO_LINE = "no line is known"
 
 
 class Site(NamedTuple):
@@ -154,6 +150,32 @@ class SiteFunctions(Functions):
     def record_in_detail(self) -> None:
         """This thread records its next 10,000 allocations whatever their size; others do from their next sample on."""
         self._library.frugal_record_in_detail()
+
+
+def users_line(library: SiteFunctions, site: Site) -> Frame | None:
+    """The user's line; where a backward allocates, that of the forward; None where none is known."""
+    frame = users_code.innermost(site.frames)
+    if frame is None and site.forward:
+        frame = users_code.innermost(library.site(site.forward).frames)
+    return frame
+
+
+def site_text(library: SiteFunctions, number: int) -> str:
+    """A site as "file.py:12 in function", or as well as it is known."""
+    site = library.site(number)
+    frame = users_line(library, site)
+    node = f", in backward by {site.node}" if site.node else ""
+    if frame is None:
+        return f"phase {site.phase}" if site.phase else f"{NO_LINE}{node}"
+    within = "" if frame.function == "<module>" else f" in {frame.function}"
+    return f"{code_lines.written(frame.file, frame.line, shorten=False)}{within}{node}"
+
+
+def site_stack(library: SiteFunctions, site: Site) -> tuple[Frame, ...]:
+    """The calls that explain a site, the innermost first; for a backward, those of the forward where it is known."""
+    forward = library.site(site.forward).frames if site.forward else ()
+    frames = site.frames if not forward or users_code.innermost(site.frames) is not None else forward
+    return tuple(users_code.as_written(frames))
 
 
 def _code_owners(beginnings: dict[str, str]) -> bytes:

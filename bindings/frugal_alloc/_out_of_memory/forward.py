@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from .._tracking.live_tensors import Walk, is_parameter, saved_tensors
+from .._heap.live_tensors import Walk, is_parameter, saved_tensors
 
 # What a layer keeps for backward, in tensors as large as what it makes; others keep one. What comes of a ReLU takes the
 # place of what went in.

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._common.messages import format_bytes as size
+from .._native.sites import site_stack, users_line
 from .._program import source
 from .._program.code_lines import CodeLine
 from .._program.users_code import LIBRARYS, is_users, owner
-from .._tracking import users_lines
 from .scene import LEAST_BYTES, SETTING, Advice
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def of_site(library: Library, number: int) -> CodeLine | None:
     if number <= 0:
         return None
     site = library.site(number)
-    frame = users_lines.of_site(library, site)
+    frame = users_line(library, site)
     if frame is None and not site.node:
         # A program that is installed as a package has no other.
         frame = next((inner for inner in site.frames if owner(inner.file) == LIBRARYS), None)
@@ -107,7 +107,7 @@ def _with_class(holder: HoldingLine) -> HoldingLine:
 
 def _inner_frames(library: Library, number: int) -> list[Any]:
     """What ran below the user's line, the innermost first; in a backward, when the forward made its node."""
-    stack = users_lines.stack_of(library, library.site(number))
+    stack = site_stack(library, library.site(number))
     users = next((index for index, frame in enumerate(stack) if is_users(frame.file)), 0)
     return list(stack[:users])
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .._common.messages import format_bytes as size
+from .._heap import raw_objects
+from .._heap.live_tensors import is_on, is_tensor
 from .._program import code_lines
 from .._program.code_lines import short_path, written
 from .._program.liveness import Flow
-from .._tracking import raw_objects
-from .._tracking.live_tensors import is_on, is_tensor
 from .scene import LEAST_BYTES, Advice, RunningFrame, Scene, statement
 
 _CONTAINERS = (list, tuple, dict, set, collections.deque)

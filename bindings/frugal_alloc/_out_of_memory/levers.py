@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._common.messages import format_bytes as size
+from .._heap.live_tensors import is_on, is_tensor
 from .._program.code_lines import written
 from .._program.liveness import Flow
-from .._tracking.live_tensors import is_on, is_tensor
 from . import forward, holding_lines, kept, logits, step
 from .optimizer_state import bytes_of
 from .scene import SETTING, SMALLER, Advice, RunningFrame, Scene, statement

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._common.messages import format_bytes as size
-from .._tracking.live_tensors import is_on, is_tensor
+from .._heap.live_tensors import is_on, is_tensor
 from . import step
 from .levers import tensors_within
 from .scene import SETTING, Advice, RunningFrame, Scene

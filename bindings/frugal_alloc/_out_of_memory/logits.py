@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._tracking.live_tensors import is_tensor
+from .._heap.live_tensors import is_tensor
 from . import forward
 from .optimizer_state import bytes_of
 from .scene import Scene

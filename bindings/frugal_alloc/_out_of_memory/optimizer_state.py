@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any, NamedTuple
 
-from .._tracking.live_tensors import is_on
+from .._heap.live_tensors import is_on
 from .._tracking.trained import parameters_of, tensors_in_state
 
 # How many tensors as large as each parameter one keeps, by the class.

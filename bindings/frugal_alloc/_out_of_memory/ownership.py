@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _native
-from .._tracking.kept_pools import KeptPools
-from .._tracking.live_tensors import Walk, is_on, is_tensor, saved_tensors
+from .._heap.kept_pools import KeptPools
+from .._heap.live_tensors import Walk, is_on, is_tensor, saved_tensors
 
 BLOCK_BYTES = 512
 # Of a graph as long as a leaking run; what was seen until then is a lower bound.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import _tracking
 from .._common.messages import format_bytes as size
 from .._interruptions import attempt
-from .._native.sites import Frame
+from .._native.sites import Frame, site_stack
 from .._program.code_lines import CodeLine
 from .._report import private_pools
-from .._tracking import received, users_lines
+from .._tracking import received
 from . import graphs, holding_lines, kept, levers, library_settings, step, variables
 from .holding_lines import HoldingLine
 from .scene import LEAST_BYTES, Advice, Scene
@@ -191,7 +191,7 @@ def _smaller(scene: Scene, dead: list[DeadVariables], failed: Step | None, saved
 
 def _stack(scene: Scene) -> list[Frame]:
     number, library = scene.facts.site, scene.library
-    if number > 0 and (stack := users_lines.stack_of(library, library.site(number))):
+    if number > 0 and (stack := site_stack(library, library.site(number))):
         return list(stack)
     return [Frame(frame.file, frame.line, frame.function) for frame in scene.frames]
 

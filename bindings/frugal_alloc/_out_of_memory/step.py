@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from .. import _tracking
 from .._common.messages import format_bytes as size
+from .._heap.live_tensors import is_on, is_parameter, is_tensor
 from .._program.liveness import Flow
-from .._tracking.live_tensors import is_on, is_parameter, is_tensor
 from .._tracking.timeline import OF_LOADER, size_of
 from .._tracking.trained import parameters_of
 from . import forward, logits, optimizer_state

@@ -11,10 +11,10 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from .._common.messages import format_bytes as size
+from .._heap.live_tensors import is_on, is_tensor
 from .._program.code_lines import short_path
 from .._program.liveness import Flow, read_in_nested, reads_of
 from .._program.source import Statement, only_called
-from .._tracking.live_tensors import is_on, is_tensor
 from .kept import line_that_adds
 from .scene import IDLE, LEAST_BYTES, Advice, RunningFrame, Scene, statement
 

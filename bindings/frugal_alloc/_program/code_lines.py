@@ -14,6 +14,14 @@ _NUMBERED = re.compile(r"(?:<|.*/)ipython-input-(\d+)-[^/]*")
 _MARIMO = re.compile(r".*/__marimo__cell_([^/]+?)_*(?:\.py)?")
 
 
+class Frame(NamedTuple):
+    """A line of Python that was being carried out."""
+
+    file: str
+    line: int
+    function: str
+
+
 class CodeLine(NamedTuple):
     """A line of the program. `node`: in its backward, the autograd node that asks, and the line is the forward's."""
 

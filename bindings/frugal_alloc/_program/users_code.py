@@ -1,4 +1,5 @@
-"""Whose code a file is: the user's, a library's, ours, or nobody's: what was generated as the program ran.
+"""Whose code a file is: the user's, a library's, ours, or nobody's: what was generated as the program ran; and which
+line of the user's own that was generated from.
 
 One list of beginnings of file names decides, the longest that fits; the library has the same list for the lines that it
 records (see bindings/tracking/code_owners.h).
@@ -6,12 +7,18 @@ records (see bindings/tracking/code_owners.h).
 
 from __future__ import annotations
 
+import bisect
 import functools
+import linecache
 import os
+import re
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from .code_lines import Frame
 
 USERS, LIBRARYS, OURS, NOBODYS = "users", "library's", "ours", "nobody's"
 # The user's are the files directly in the folder; those in folders below it are nobody's.
@@ -24,6 +31,11 @@ _TYPED_IN = ("<stdin>", "<ipython-input", "<python-input", "<doctest ", "<comman
 # Cells that Jupyter, Colab and marimo compile under the name of a temporary file.
 _CELLS = ("ipykernel_", "ipython-input-", "marimo_")
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+_FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)')
+# A line that was edited is looked for in its file: in those that are larger it would take too long.
+_MOST_LINES = 100_000
+_SIMULATION = os.path.join(PACKAGE, "_simulation", "values", "")
 
 # What the beginnings below were found from: when a program puts a folder on its path, they are found anew.
 _found_from: tuple = ()
@@ -157,3 +169,80 @@ def _has_installed(folder: str) -> bool:
             return any(entry.name.endswith(".dist-info") for entry in entries)
     except OSError:  # no folder, or a closed one
         return False
+
+
+def innermost(frames: Iterable[Frame]) -> Frame | None:
+    """The user's innermost line; of compiled code, the one that it was compiled from."""
+    return next((frame for frame in as_written(frames) if is_users(frame.file)), None)
+
+
+def as_written(frames: Iterable[Frame]) -> Iterable[Frame]:
+    """The frames without our own; those of generated code replaced by what they were generated from, if it is known."""
+    generated = _line_maps()
+    for frame in _below_simulation(tuple(frames)):
+        if is_ours(frame.file):
+            continue
+        if frame.file in generated:
+            yield from frames_of_compiled(frame.file, frame.line) or [frame]
+        else:
+            yield frame
+
+
+def _below_simulation(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Without the calls by which the simulated GPU has an operator carried out, which no real one has."""
+    of_simulation = [
+        index
+        for index, frame in enumerate(frames)
+        if frame.function.endswith("__torch_dispatch__") and frame.file.startswith(_SIMULATION)
+    ]
+    return frames[of_simulation[-1] + 1 :] if of_simulation else frames
+
+
+def frames_of_compiled(file: str, line: int) -> list[Frame]:
+    """The calls that a line which torch.compile has generated is for, the innermost first; none if none is known.
+
+    The compiler keeps, for each line of the modules that it writes, the stack trace of the operation that the line is
+    for, in the forward as in the backward. Where it knows none, the caller's line is the nearest that is known.
+    """
+    found = []
+    # An outermost "Traceback (most recent call last)" and lines of carets are no frames.
+    texts = _trace(file, line).splitlines()
+    for text, source in zip(texts, [*texts[1:], ""], strict=False):
+        if (match := _FRAME.fullmatch(text)) is not None:
+            is_source = _FRAME.fullmatch(source) is None
+            found.append(_found_again(match, source.strip() if is_source else ""))
+    return [frame for frame in reversed(found) if frame is not None]
+
+
+def _line_maps() -> dict[str, Any]:
+    """Of what torch.compile has written, or loaded, in this process, by file."""
+    # Not imported: a program that compiles nothing is not to wait for the compiler.
+    cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
+    return getattr(cache, "linemaps", None) or {}
+
+
+def _trace(file: str, line: int) -> str:
+    """Of the operation that begins at the line, or at one before it."""
+    try:
+        starts, traces = _line_maps()[file]
+        place = bisect.bisect_right(starts, line)
+        trace = traces[place - 1] if place else None
+    except (KeyError, ValueError, TypeError, IndexError):  # none, or as another version of the compiler has it
+        return ""
+    return trace if isinstance(trace, str) else ""
+
+
+def _found_again(match: re.Match[str], source: str) -> Frame | None:
+    """The frame, if its line still reads so or another one of the file alone does.
+
+    What was compiled in an earlier run is loaded from the disk with the lines of that time, though the program may have
+    been edited since.
+    """
+    file, line, function = match["file"], int(match["line"]), match["function"]
+    if not source or linecache.getline(file, line).strip() == source:
+        return Frame(file, line, function)
+    lines = linecache.getlines(file)
+    if not 0 < len(lines) <= _MOST_LINES:
+        return None
+    same = [number for number, text in enumerate(lines, 1) if text.strip() == source]
+    return Frame(file, same[0], function) if len(same) == 1 else None

@@ -9,9 +9,9 @@ from typing import Any
 
 from .. import _native
 from .._native import Library
-from .._native.sites import Frame
+from .._native.sites import Frame, site_stack, users_line
 from .._program import code_lines
-from .._tracking import current, users_lines, verdicts
+from .._tracking import current, verdicts
 from .._tracking.tracker import Tracker
 from .._tracking.verdicts import Judgement
 from . import gpus, latest_error
@@ -168,7 +168,7 @@ def _sites(library: Library, frames: FrameTable) -> tuple[list[dict[str, Any]], 
     for usage in usages[:MOST_SITES]:
         site = library.site(usage.site)
         index[usage.gpu, usage.site] = len(rows)
-        place = users_lines.of_site(library, site)
+        place = users_line(library, site)
         rows.append(
             {
                 "gpu": usage.gpu,
@@ -180,7 +180,7 @@ def _sites(library: Library, frames: FrameTable) -> tuple[list[dict[str, Any]], 
                 "bytes": usage.live_bytes,
                 "blocks": usage.blocks,
                 "peak_bytes": usage.peak_bytes,
-                "stack": frames.stack(users_lines.stack_of(library, site)),
+                "stack": frames.stack(site_stack(library, site)),
             }
         )
     return rows, index

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .._common.messages import format_bytes
-from .._tracking import kept_pools, users_lines
+from .._heap import kept_pools
+from .._native.sites import users_line
 
 if TYPE_CHECKING:
     from .._native import Library
@@ -21,7 +22,7 @@ def rows(library: Library, gpu: int) -> list[dict[str, Any]]:
     pools = [pool for pool in library.private_pools() if pool.gpu == gpu]
     kinds = kept_pools.kinds(pools)
     for pool in pools:
-        frame = users_lines.of_site(library, library.site(pool.site)) if pool.site else None
+        frame = users_line(library, library.site(pool.site)) if pool.site else None
         place = {"file": frame.file, "line": frame.line} if frame is not None else {"file": None, "line": None}
         kind = kinds[pool.id]
         state = {

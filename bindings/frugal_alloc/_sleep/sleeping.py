@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from .. import _interruptions, _native
 from .._common.messages import format_bytes, format_columns
+from .._heap import live_objects
 from .._program import code_lines
-from .._tracking import live_objects, regions
+from .._tracking import regions
 from . import graphs, storages, tags
 
 _HOSTS = ("pinned", "pageable")

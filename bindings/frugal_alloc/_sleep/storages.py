@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .. import _native
+from .._heap import live_tensors
+from .._native.sites import users_line
 from .._program import code_lines
-from .._tracking import live_tensors, users_lines
 
 
 def owned_by(what: Any) -> list[Any]:
@@ -95,7 +96,7 @@ def mark_asleep(library: _native.Library, found: list[Any]) -> None:
 
 
 def _told(library: _native.Library, tag: str, site: int) -> str:
-    frame = users_lines.of_site(library, library.site(site)) if site else None
+    frame = users_line(library, library.site(site)) if site else None
     facts = [f"tag {tag!r}"] if tag else []
     facts += [f"allocated at {code_lines.written(frame.file, frame.line)}"] if frame is not None else []
     about = f" ({', '.join(facts)})" if facts else ""

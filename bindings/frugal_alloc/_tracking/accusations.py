@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from .._heap import kept_pools
+from .._heap.kept_pools import KeptPools
+from .._heap.live_tensors import Block
 from .._native import Library
 from .._native.epochs import Finding
-from .._native.sites import Frame, Site
+from .._native.sites import Frame, Site, users_line
 from .._program.code_lines import CodeLine
-from . import declarations, holders, kept_pools, users_lines
+from . import declarations, holders
 from .holders import Evidence
-from .kept_pools import KeptPools
-from .live_tensors import Block
 from .outside import NO_SITE
 from .trained import IS_TRAINED, Trained
 
@@ -53,7 +54,7 @@ class Accusation(NamedTuple):
 
     @property
     def code_line(self) -> CodeLine | None:
-        return users_lines.code_line(self.frame, self.site)
+        return _code_line(self.frame, self.site)
 
     @property
     def line(self) -> Line:
@@ -67,8 +68,15 @@ class Accusation(NamedTuple):
         return None if self.extents is None else sum(size for _, size, _ in self.extents)
 
 
+def _code_line(frame: Frame | None, site: Site) -> CodeLine | None:
+    """The line and the phase of a site whose line is `frame`; None where neither is known."""
+    if frame is None:
+        return CodeLine("", 0, "", site.phase) if site.phase else None
+    return CodeLine(*frame, site.phase)
+
+
 def _line(gpu: int, frame: Frame | None, site: Site) -> Line:
-    return gpu, users_lines.code_line(frame, site), site.node
+    return gpu, _code_line(frame, site), site.node
 
 
 def find(library: Library, cycles: Cycles, epochs: Epochs, outside: Outside) -> list[Accusation]:
@@ -144,7 +152,7 @@ def _borne_out(
     alive = _Alive(library)
     for finding in findings:
         site = library.site(finding.site)
-        line = _line(finding.gpu, users_lines.of_site(library, site), site)
+        line = _line(finding.gpu, users_line(library, site), site)
         sites = alive.sites_at.get(line, {finding.site})
         blocks = alive.blocks_of(finding.gpu, sites)
         # What is replaced by something larger is always of the current epoch.
@@ -166,7 +174,7 @@ def _accusation(
     library: Library, finding: Finding, bytes_per_step: float | None, extents: list[Block] | None
 ) -> Accusation:
     site = library.site(finding.site) if finding.site != NO_SITE else NOWHERE
-    return Accusation(finding, site, users_lines.of_site(library, site), bytes_per_step, extents)
+    return Accusation(finding, site, users_line(library, site), bytes_per_step, extents)
 
 
 def _later(blocks: list[Block]) -> list[Block]:
@@ -197,7 +205,7 @@ class _Alive:
         self.sites_at: dict[Line, set[int]] = {}
         for usage in library.site_usages():
             site = library.site(usage.site)
-            line = _line(usage.gpu, users_lines.of_site(library, site), site)
+            line = _line(usage.gpu, users_line(library, site), site)
             self.sites_at.setdefault(line, set()).add(usage.site)
         self._blocks: dict[tuple[int, int], list[Block]] = {}
         for segment in library.segments():

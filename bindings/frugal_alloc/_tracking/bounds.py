@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import collections
-import functools
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from . import raw_objects
-
-CACHE = type(functools.lru_cache(maxsize=None)(len))
+from .._heap import raw_objects
 
 # Under which programs and libraries keep the most that a collection may have. Not max_len or max_steps, which are as
 # often something else's.
@@ -51,8 +48,8 @@ def of(value: Any, above: Sequence[Any]) -> Bound | None:
     if type(value) is collections.deque:
         return _checked("maxlen", len(value), len(value), value.maxlen)
     for cached in (value, *above[:1]):
-        if type(cached) is CACHE:
-            _, _, most, entries = CACHE.cache_info(cached)
+        if type(cached) is raw_objects.CACHE:
+            _, _, most, entries = raw_objects.CACHE.cache_info(cached)
             return _checked("maxsize", entries, entries, most)
     entries = _entries(value)
     if entries == 0:

@@ -10,12 +10,13 @@ import types
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from .._heap import live_tensors, raw_objects, roots
+from .._heap.live_tensors import Block, Contents, Extents, contents_of
+from .._heap.names import Name, name_of, series_among
+from .._heap.reach import Reach, tensors_within
 from .._program.users_code import is_users
-from . import bounds, live_tensors, raw_objects, roots
+from . import bounds
 from .bounds import Bound
-from .live_tensors import Block, Contents, Extents, contents_of
-from .names import Name, name_of, series_among
-from .reach import Reach, tensors_within
 
 # An object of the same class so often on one way: a chain, each of whose members holds the next.
 CHAIN = 4

@@ -14,9 +14,9 @@ from .._native.epochs import Finding
 from . import received
 
 if TYPE_CHECKING:
+    from .._heap.kept_pools import PoolId
     from .._native import Library
     from .._native.sites import PrivatePool
-    from .kept_pools import PoolId
     from .received import Received
 
 LEAST_BOUNDARIES = 6

@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 from .. import _native
 from .._common.messages import format_bytes
+from .._heap import kept_pools
+from .._heap.names import Name
 from .._native.sites import Frame
 from .._program import code_lines
-from . import kept_pools, source_flow
+from . import source_flow
 from .accusations import OTHERS, Accusation
 from .bounds import Bound
 from .holders import Evidence, Holder
-from .names import Name
 
 
 class Leak(NamedTuple):
@@ -115,10 +116,6 @@ def recognise(leak: Leak) -> Pattern:
     return Pattern(rule.pattern, advice, rule.is_benign)
 
 
-def _has_file(leak: Leak, part: str) -> bool:
-    return any(part in frame.file for frame in leak.frames)
-
-
 def _is_made_in(leak: Leak, part: str) -> bool:
     """Whether code of such files made it for the user's line, which may itself be called by them, as a closure is."""
     made_by = itertools.takewhile(lambda frame: frame != leak.accusation.frame, leak.frames)
@@ -144,8 +141,8 @@ def _is_metric(leak: Leak) -> bool:
     name = leak.holder.name
     # The owner's class is not the program's own: it is reached through something of the program's.
     is_others = name.holder != name.collection and (name.kind == "variable" or name.is_librarys or name.through != "")
-    is_torchmetrics = _has_file(leak, "torchmetrics") and (is_others or not leak.is_held)
-    return name.holder.lower().endswith("metric") or is_torchmetrics
+    is_torchmetrics = any("torchmetrics" in frame.file for frame in leak.frames)
+    return name.holder.lower().endswith("metric") or (is_torchmetrics and (is_others or not leak.is_held))
 
 
 def _is_made_anew(leak: Leak) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 
 from .. import _native
 from .._common.messages import format_bytes
-from . import live_objects, users_lines
+from .._heap import live_objects
+from .._native.sites import NO_LINE, site_text
 
 MOST_LINES = 10
 
@@ -26,7 +27,7 @@ def _grown(library: _native.Library, before: _Usage, after: _Usage) -> dict[str,
     """How many bytes more each of the user's lines holds, the largest first; lines that hold less are left out."""
     grown: dict[str, int] = {}
     for key in before.keys() | after.keys():
-        text = users_lines.text_of(library, key[1])
+        text = site_text(library, key[1])
         grown[text] = grown.get(text, 0) + after.get(key, 0) - before.get(key, 0)
     largest = sorted(grown.items(), key=lambda entry: -entry[1])
     return {text: size for text, size in largest if size > 0}
@@ -190,7 +191,5 @@ def _leak_message(grown: dict[int, int], sites: _Usage) -> str:
     total = sum(grown.values())
     # What lines hold in small blocks is estimated once there are many.
     if (rest := total - sum(by_line.values())) > total // 10:
-        lines.append(
-            f"  {format_bytes(rest):>11}  {users_lines.NO_LINE} (memory of CUDA graphs or a MemPool, or track is off)"
-        )
+        lines.append(f"  {format_bytes(rest):>11}  {NO_LINE} (memory of CUDA graphs or a MemPool, or track is off)")
     return "\n".join([head, *lines])

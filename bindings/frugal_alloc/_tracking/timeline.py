@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._heap.live_tensors import is_parameter, is_plain, is_tensor
 from .._program.frame_variables import variables
 from .._program.users_code import OURS, owner
-from .live_tensors import is_parameter, is_plain, is_tensor
 
 if TYPE_CHECKING:
     from .._native import Library

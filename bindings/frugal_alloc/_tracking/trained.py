@@ -12,8 +12,8 @@ import weakref
 from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 
-from . import live_tensors
-from .live_tensors import Block, Extents
+from .._heap import live_tensors
+from .._heap.live_tensors import Block, Extents
 from .training import ABANDONED_AFTER
 
 IS_TRAINED = "is trained"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._common.messages import format_bytes
+from .._heap.kept_pools import GRAPHS
 from .._native import Library
 from .._native.epochs import Finding
-from . import accusations, declarations, holders, materiality, patterns, users_lines
+from .._native.sites import site_stack, site_text
+from . import accusations, declarations, holders, materiality, patterns
 from .accusations import NOWHERE, Accusation, Line
 from .holders import Evidence
-from .kept_pools import GRAPHS
 from .materiality import MOST_CONFIDENCE
 from .patterns import Leak
 from .tracker import Tracker
@@ -53,7 +54,7 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]], search
     rows = []
     benign = []
     for accusation, held in zip(audible, evidence, strict=True):
-        stack = users_lines.stack_of(library, accusation.site)
+        stack = site_stack(library, accusation.site)
         room = rooms.get(accusation.finding.gpu)
         leak = Leak(accusation, stack, held, accusation.line in kept_after, room)
         pattern = patterns.recognise(leak)
@@ -88,7 +89,7 @@ def _without_trained(
     for accusation, standing in zip(accused, tracker.witnesses.standings(accused), strict=True):
         if standing == IS_TRAINED:
             notes.append(
-                f"{users_lines.text_of(library, accusation.site.number)}: parameters in training, their gradients or "
+                f"{site_text(library, accusation.site.number)}: parameters in training, their gradients or "
                 f"optimizer state grow by {format_bytes(accusation.finding.bytes_per_epoch)} per epoch, which is taken "
                 "for meant"
             )

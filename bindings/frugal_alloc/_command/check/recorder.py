@@ -21,8 +21,9 @@ from typing import Any
 
 from ... import _native
 from ..._common.messages import short_path
+from ..._native.sites import NO_LINE, site_stack, users_line
 from ..._simulation import followed
-from ..._tracking import holders, regions, users_lines
+from ..._tracking import holders, regions
 from .baseline import FIXTURE, PROCESS, TEST, Figures, Line
 from .comparison import NOISE
 from .ledger import Ledger, Window
@@ -211,12 +212,12 @@ class _Lines:
 
     def _look_up(self, number: int) -> Line:
         site = self._library.site(number)
-        frame = users_lines.of_site(self._library, site)
-        stack = users_lines.stack_of(self._library, site)
+        frame = users_line(self._library, site)
+        stack = site_stack(self._library, site)
         inner = next((caller for caller in stack if not caller.file.endswith(_WRAPPERS)), None)
         through = f"{self._name(inner.file)} {inner.function}" if inner is not None and inner != frame else ""
         if frame is None:
-            return Line("", "", 0, users_lines.NO_LINE, 0, through or site.node)
+            return Line("", "", 0, NO_LINE, 0, through or site.node)
         text = " ".join(linecache.getline(frame.file, frame.line).split())[:120]
         return Line(self._name(frame.file), frame.function, frame.line, text, 0, through)
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from ... import _native
 from ..._common import installation
+from ..._heap import live_tensors
 from ..._program import loop
 from ..._report import latest_error
 from ..._simulation import followed
-from ..._tracking import live_tensors
 from ..._tracking.trained import gradients_of, parameters_of, parts_of, tensors_in_state
 from ..._tracking.training import StepCounter
 from . import longest, process_record

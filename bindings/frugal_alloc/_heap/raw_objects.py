@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
 from .._program import users_code
+
+#: The class of what functools.lru_cache makes.
+CACHE = type(functools.lru_cache(maxsize=None)(len))
+
+
+def imported(module: str, name: str) -> Any:
+    """A class of a module's, which is not imported for that; None: it is not there."""
+    return getattr(sys.modules.get(module), name, None)
+
 
 mro_of = type.__dict__["__mro__"].__get__
 _namespace_of = type.__dict__["__dict__"].__get__

@@ -11,8 +11,7 @@ from .._program import source
 from .._program.frame_variables import variables
 from .._program.users_code import is_users
 from . import live_tensors, raw_objects, roots
-from .bounds import CACHE
-from .raw_objects import file_of_class, is_users_class
+from .raw_objects import CACHE, file_of_class, is_users_class
 from .reach import Reach
 
 # They have no names for their parts: what comes after them tells.
@@ -95,23 +94,18 @@ def _of_class(kind: str, name: str, owner: type) -> Link:
     return Link(kind, name, raw_objects.name_of(owner), file_of_class(owner), None, is_users_class(owner))
 
 
-def _variable_holding(frame: types.FrameType, child: Any) -> str:
-    return next((name for name, value in variables(frame).items() if value is child), "")
+def _name_among(named: dict[str, Any], value: Any) -> str:
+    return str(raw_objects.key_holding(named, value) or "")
 
 
 def _in_function(function: types.FunctionType, parts: Any, child: Any) -> Link | None:
     code = function.__code__
     if parts is function.__closure__:
         return None
-    if parts is function.__kwdefaults__:
-        kind, name = "default", str(raw_objects.key_holding(parts, child))
-    elif parts is function.__defaults__:
-        arguments = code.co_varnames[: code.co_argcount][-len(parts) :]
-        kind = "default"
-        name = next((name for name, value in zip(arguments, parts, strict=False) if value is child), "")
-    else:
-        key = raw_objects.key_holding(parts, child) if isinstance(parts, dict) else None
-        kind, name = "attribute", str(key or "")
+    kind = "default" if parts is function.__defaults__ or parts is function.__kwdefaults__ else "attribute"
+    if parts is function.__defaults__:
+        parts = dict(zip(code.co_varnames[: code.co_argcount][-len(parts) :], parts, strict=False))
+    name = _name_among(parts, child) if isinstance(parts, dict) else ""
     return _of_code(kind, name, code, function.__name__, has_line=True)
 
 
@@ -120,8 +114,8 @@ def _in_cell(objects: list[Any], index: int) -> Link:
     function = objects[index - 3] if index > 2 else None
     if type(function) is not types.FunctionType:
         return Link("item", "", "cell")
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
-    name = next((name for name, cell in cells if cell is objects[index - 1]), "")
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
+    name = _name_among(cells, objects[index - 1])
     return _of_code("closure", name, function.__code__, function.__name__, has_line=True)
 
 
@@ -129,7 +123,7 @@ def _in_frame(frame: types.FrameType, child: Any, way: list[Any]) -> Link | None
     if child is frame.f_back:
         return None
     is_exceptions = any(type(passed) is types.TracebackType for passed in way)
-    return _of_code("exception" if is_exceptions else "local", _variable_holding(frame, child), frame.f_code)
+    return _of_code("exception" if is_exceptions else "local", _name_among(variables(frame), child), frame.f_code)
 
 
 def _in_waiting(generator: Any, child: Any) -> Link | None:
@@ -137,7 +131,7 @@ def _in_waiting(generator: Any, child: Any) -> Link | None:
         return None
     frame = roots.frame_of_waiting(generator)
     code = roots.code_of_waiting(generator)
-    name = _variable_holding(frame, child) if frame is not None else ""
+    name = _name_among(variables(frame), child) if frame is not None else ""
     # Else its function, or what waits on its stack.
     return _of_code("local", name, code) if name else Link("item", "", f"{code.co_name}()")
 
@@ -166,14 +160,10 @@ def _in_dictionary(objects: list[Any], index: int) -> Link | None:
 
 def _owner_of_parts(objects: list[Any], index: int) -> tuple[Any, str | None]:
     """The module whose dictionary of parts objects[index] is, and what these are."""
-    for above in (index - 1, index - 2):
-        if above >= 0 and type(objects[above]) is not dict:
-            attributes = raw_objects.dictionary_of(objects[above]) or {}
-            for name, part in _PARTS_OF_MODULES.items():
-                if attributes.get(name) is objects[index]:
-                    return objects[above], part
-            break
-    return None, None
+    owner = next((one for one in reversed(objects[max(0, index - 2) : index]) if type(one) is not dict), None)
+    attributes = raw_objects.dictionary_of(owner) or {}
+    parts = (part for name, part in _PARTS_OF_MODULES.items() if attributes.get(name) is objects[index])
+    return owner, next(parts, None)
 
 
 def _in_object(parent: Any, child: Any) -> Link | None:

@@ -6,13 +6,12 @@ import bisect
 import functools
 import gc
 import operator
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from .. import _native
-from . import kept_pools
+from . import kept_pools, raw_objects
 
 # Of long graphs, which leak.
 MOST_SECONDS = 0.5
@@ -56,7 +55,7 @@ class Extents:
 
 def tensor_type() -> Any:
     """PyTorch's class of tensors; None: PyTorch is not imported."""
-    return getattr(sys.modules.get("torch"), "Tensor", None)
+    return raw_objects.imported("torch", "Tensor")
 
 
 def is_tensor_type(kind: type) -> bool:
@@ -154,12 +153,11 @@ def is_context(value: Any) -> bool:
     return issubclass(type(value), _torch()._C._FunctionBase)
 
 
-def kept_by_context(node: Any) -> list[Any]:
-    """The tensors in the attributes of a node that is the context of a function of the program's."""
-    if not is_context(node):
-        return []
-    level = gc.get_referents(node)
-    found = []
+def _kept_by(node: Any) -> list[Any]:
+    """The tensors that a node has saved; and those in its attributes, if it is the context of a function of the
+    program's."""
+    found = saved_tensors(node)
+    level = gc.get_referents(node) if is_context(node) else []
     for _ in range(CONTEXT_LEVELS):
         found += [value for value in level if is_tensor(value)]
         level = [inner for value in level if type(value) in (dict, list, tuple) for inner in gc.get_referents(value)]
@@ -234,7 +232,7 @@ class Walk:
 def saved_behind(tensors: Iterable[Any]) -> list[Any]:
     """The tensors that the graphs of some have saved; of long graphs, some of them."""
     nodes = Walk(MOST_SECONDS).behind([graph_of(tensor) for tensor in tensors])
-    return [saved for node in nodes for saved in (*saved_tensors(node), *kept_by_context(node))]
+    return [saved for node in nodes for saved in _kept_by(node)]
 
 
 class Contents(NamedTuple):
@@ -245,10 +243,7 @@ class Contents(NamedTuple):
 
     def all(self) -> dict[int, Any]:
         """Each block once, its own tensor first."""
-        return {
-            **self.owned,
-            **{address: tensor for address, tensor in self.saved.items() if address not in self.owned},
-        }
+        return self.saved | self.owned
 
     @staticmethod
     def together(parts: list[Contents]) -> Contents:
@@ -278,7 +273,7 @@ def contents_of(tensors: Iterable[Any], extents: Extents) -> Contents:
     walk = Walk(MOST_SECONDS)
     for root, tensor in roots:
         for node in walk.behind([root]):
-            for kept in (*saved_tensors(node), *kept_by_context(node)):
+            for kept in _kept_by(node):
                 if (extent := extents.at(address_of(kept))) is not None:
                     saved.setdefault(extent.address, tensor)
     return Contents(owned, saved)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -23,8 +22,9 @@ MOST_ITEMS = 1_000_000
 # Larger ones hold numbers as a rule, and are of this type by mistake.
 MOST_IN_AN_ARRAY = 100_000
 
-
 Finder = Callable[[Any], Iterable[Any]]
+# What an object is to the walk; "": nothing in particular.
+_TENSOR, _MODULE, _OPTIMIZER, _CLASS = "tensor", "module", "optimizer", "class"
 
 
 class Reach:
@@ -49,7 +49,7 @@ class Reach:
         self._optimizers: deque[int] = deque()
         self.has_entered_libraries = False
         # By the id of a class: one may have a hash of its own.
-        self._finders: dict[int, Finder] = dict(_FINDERS)
+        self._kinds: dict[int, tuple[str, Finder]] = dict(_KINDS)
 
     def enter_libraries(self) -> None:
         """From now on classes of libraries are walked into, too, also those that were passed by."""
@@ -74,16 +74,15 @@ class Reach:
 
     def _walk(self, waiting: deque[int]) -> None:
         seen, is_tracked = self._seen, gc.is_tracked
-        leave_out = {id(self), *map(id, (self.objects, self.parents, self.roots, self.tensors, self.modules, waiting))}
-        leave_out.add(id(self._optimizers))
-        seen |= leave_out
+        ours = (self, self.objects, self.parents, self.roots, self.tensors, self.modules, self._optimizers, waiting)
+        seen.update(map(id, ours))
         while (waiting or self._optimizers) and len(self.objects) < self._most:
             if waiting:
                 number = waiting.popleft()
                 children = self._children(number)
             else:
                 number = self._optimizers.popleft()
-                children = _optimizer_parts(self.objects[number])
+                children = gc.get_referents(self.objects[number])
             for child in children:
                 if id(child) not in seen and (is_tracked(child) or _is_walked(child)):
                     waiting.append(self._add(child, number))
@@ -93,17 +92,15 @@ class Reach:
     def _children(self, number: int) -> Iterable[Any]:
         value = self.objects[number]
         kind = type(value)
-        find = self._finders.get(id(kind))
-        if find is None:
-            find = self._finders[id(kind)] = _finder(kind)
-        if find is _tensor_parts or find is _keeper_parts:
+        what, find = self._kinds.get(id(kind)) or self._kinds.setdefault(id(kind), _kind_of(kind))
+        if what == _TENSOR:
             self.tensors.append(number)
-        elif find is _module_parts:
+        elif what == _MODULE:
             self.modules.append(number)
-        elif find is _optimizer_parts:
+        elif what == _OPTIMIZER:
             self._optimizers.append(number)
             return ()
-        if find is _class_members and not self.has_entered_libraries and not raw_objects.is_users_class(value):
+        elif what == _CLASS and not self.has_entered_libraries and not raw_objects.is_users_class(value):
             self._skipped.append(number)
             return ()
         return find(value)
@@ -131,19 +128,7 @@ def tensors_within(value: Any, enters_libraries: bool) -> list[Any]:
 
 def _is_walked(value: Any) -> bool:
     """Whether something may be within it. NumPy's arrays are not known to the collector."""
-    return gc.is_tracked(value) or type(value) is _array_type()
-
-
-def _array_type() -> Any:
-    return getattr(sys.modules.get("numpy"), "ndarray", None)
-
-
-def _module_type() -> Any:
-    return getattr(sys.modules.get("torch.nn"), "Module", None)
-
-
-def _optimizer_type() -> Any:
-    return getattr(sys.modules.get("torch.optim"), "Optimizer", None)
+    return gc.is_tracked(value) or type(value) is raw_objects.imported("numpy", "ndarray")
 
 
 def _nothing(value: Any) -> Iterable[Any]:
@@ -156,11 +141,7 @@ def _items(sequence: list[Any] | tuple[Any, ...]) -> Iterable[Any]:
 
 def _function_parts(function: types.FunctionType) -> Iterable[Any]:
     # Not its module's variables, nor its code.
-    return [
-        part
-        for part in (function.__closure__, function.__defaults__, function.__kwdefaults__, function.__dict__)
-        if part
-    ]
+    return filter(None, (function.__closure__, function.__defaults__, function.__kwdefaults__, function.__dict__))
 
 
 def _frame_parts(frame: types.FrameType) -> Iterable[Any]:
@@ -180,23 +161,10 @@ def _class_members(kind: type) -> Iterable[Any]:
     return [part for part in gc.get_referents(kind) if type(part) is dict]
 
 
-def _module_parts(module: Any) -> Iterable[Any]:
-    return gc.get_referents(module)
-
-
 def _array_items(array: Any) -> Iterable[Any]:
     if not array.dtype.hasobject or array.size > MOST_IN_AN_ARRAY:
         return ()
-    items = array.ravel().tolist()
-    return [item for item in items if _is_walked(item)]
-
-
-def _optimizer_parts(optimizer: Any) -> Iterable[Any]:
-    return gc.get_referents(optimizer)
-
-
-def _keeper_parts(keeper: Any) -> Iterable[Any]:
-    return gc.get_referents(keeper)
+    return filter(_is_walked, array.ravel().tolist())
 
 
 def _tensor_parts(tensor: Any) -> Iterable[Any]:
@@ -205,33 +173,30 @@ def _tensor_parts(tensor: Any) -> Iterable[Any]:
     return parts if gradient is None else [*parts, gradient]
 
 
-_FINDERS = {
-    id(kind): find
-    for kind, find in (
-        (types.FunctionType, _function_parts),
-        (types.FrameType, _frame_parts),
-        (types.TracebackType, _traceback_parts),
-        (types.CodeType, _nothing),
-        (list, _items),
-        (tuple, _items),
-    )
+_KINDS: dict[int, tuple[str, Finder]] = {
+    id(types.FunctionType): ("", _function_parts),
+    id(types.FrameType): ("", _frame_parts),
+    id(types.TracebackType): ("", _traceback_parts),
+    id(types.CodeType): ("", _nothing),
+    id(list): ("", _items),
+    id(tuple): ("", _items),
 }
 
 
-def _finder(kind: type) -> Finder:
-    """How the parts of objects of a class are found."""
+def _kind_of(kind: type) -> tuple[str, Finder]:
+    """What objects of a class are, and how their parts are found."""
     if issubclass(kind, type):
-        return _class_members
+        return _CLASS, _class_members
     if issubclass(kind, types.ModuleType):
-        return _nothing
+        return "", _nothing
+    # Whatever is registered as one: issubclass() would ask its metaclass.
     bases = set(map(id, raw_objects.mro_of(kind)))
     if id(live_tensors.tensor_type()) in bases:
-        return _tensor_parts
-    # Whatever is registered as one: issubclass() would ask its metaclass.
-    if id(_module_type()) in bases:
-        return _module_parts
-    if id(_optimizer_type()) in bases:
-        return _optimizer_parts
+        return _TENSOR, _tensor_parts
+    if id(raw_objects.imported("torch.nn", "Module")) in bases:
+        return _MODULE, gc.get_referents
+    if id(raw_objects.imported("torch.optim", "Optimizer")) in bases:
+        return _OPTIMIZER, _nothing
     if not bases.isdisjoint(map(id, kept_pools.keeper_types())):
-        return _keeper_parts
-    return _array_items if kind is _array_type() else gc.get_referents
+        return _TENSOR, gc.get_referents
+    return "", _array_items if kind is raw_objects.imported("numpy", "ndarray") else gc.get_referents
