@@ -22,7 +22,7 @@ parameter = torch.nn.Parameter(torch.ones(8, device="cuda"))
 optimizer = torch.optim.SGD([parameter], lr=0.1)
 def work():
     for _ in range(10):
-        for (inputs,) in DataLoader(TensorDataset(torch.ones(8, 8)), batch_size=2, num_workers=WORKERS):
+        for (inputs,) in DataLoader(TensorDataset(torch.ones(8, 8)), batch_size=2, num_workers=0):
             (inputs.cuda() * parameter).sum().backward()
             kept.append(torch.ones(4096, device="cuda"))
             optimizer.step()
@@ -53,7 +53,7 @@ print(frugal_alloc.report(), file=__import__("sys").stderr)
     ("ending", "status"), [("", 0), ("sys.exit(3)", 3), ("raise ValueError('theirs')", 1)], ids=["end", "exit", "error"]
 )
 def test_report_is_written_however_the_program_ends(ending, status, run_program, tmp_path):
-    program = LEAKING.replace("WORKERS", "0") + ending + "\n"
+    program = LEAKING + ending + "\n"
     run_program(program, status=status, FRUGAL_ALLOC_CONF=f"report_dir:{tmp_path / 'reports'}", RANK="3")
     (document,) = written(tmp_path / "reports")
     pid = document["run"]["pid"]
@@ -64,7 +64,7 @@ def test_report_is_written_however_the_program_ends(ending, status, run_program,
 
 @pytest.mark.parametrize(("floats", "is_material"), [("4096", True), ("8", False)])
 def test_end_of_a_run_speaks_of_what_is_material_only(floats, is_material, run_program, tmp_path):
-    program = LEAKING.replace("WORKERS", "0").replace("4096", floats)
+    program = LEAKING.replace("4096", floats)
     errors = run_program(program, FRUGAL_ALLOC_CONF=f"report_dir:{tmp_path}")
     (document,) = written(tmp_path)
     assert [verdict["material"] for verdict in document["verdicts"]] == [is_material]
@@ -73,35 +73,27 @@ def test_end_of_a_run_speaks_of_what_is_material_only(floats, is_material, run_p
 
 def test_neither_workers_nor_forked_children_write_one(run_program, tmp_path):
     fork = "\nif os.fork() == 0:\n    sys.exit(0)\nos.wait()\n"
-    program = LEAKING.replace("WORKERS", "1").replace("range(10)", "range(1)")
+    program = LEAKING.replace("num_workers=0", "num_workers=1").replace("range(10)", "range(1)")
     run_program(program + fork, FRUGAL_ALLOC_CONF=f"report_dir:{tmp_path}")
     assert len(written(tmp_path)) == 1
 
 
 def test_folder_that_cannot_be_written_is_one_line_and_no_other_status(run_program, tmp_path):
     (tmp_path / "file").write_text("")
-    errors = run_program(LEAKING.replace("WORKERS", "0"), FRUGAL_ALLOC_CONF=f"report_dir:{tmp_path / 'file'}")
+    errors = run_program(LEAKING, FRUGAL_ALLOC_CONF=f"report_dir:{tmp_path / 'file'}")
     lines = [line for line in errors.splitlines() if "no report was written" in line]
     assert len(lines) == 1
     assert "Traceback" not in errors
 
 
-def test_suppressed_line_is_counted_and_not_told(run_program, tmp_path):
+@pytest.mark.parametrize("is_later", [False, True], ids=["of the settings", "named while enabled"])
+def test_suppressed_line_is_counted_and_not_told(is_later, run_program, tmp_path):
     path = tmp_path / "suppressions"
     path.write_text("# the cache\nleak:*program.py:*  # kept\n")
-    settings = f"report_dir:{tmp_path / 'reports'},suppressions:{path}"
-    run_program(LEAKING.replace("WORKERS", "0"), FRUGAL_ALLOC_CONF=settings)
-    (document,) = written(tmp_path / "reports")
-    assert document["verdicts"] == []
-    assert document["suppressed"] == 1
-
-
-def test_file_of_suppressions_holds_from_the_call_that_names_it_also_while_enabled(run_program, tmp_path):
-    path = tmp_path / "suppressions"
-    path.write_text("leak:*program.py:*\n")
     later = f"\nfrugal_alloc.enable(suppressions={str(path)!r})\nwork()\n"
-    program = LEAKING.replace("WORKERS", "0").replace("\nwork()\n", later)
-    run_program(program, FRUGAL_ALLOC_CONF=f"report_dir:{tmp_path / 'reports'}")
+    program = LEAKING.replace("\nwork()\n", later) if is_later else LEAKING
+    settings = f"report_dir:{tmp_path / 'reports'}" + ("" if is_later else f",suppressions:{path}")
+    run_program(program, FRUGAL_ALLOC_CONF=settings)
     (document,) = written(tmp_path / "reports")
     assert (document["verdicts"], document["suppressed"]) == ([], 1)
 

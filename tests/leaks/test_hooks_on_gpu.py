@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+from collections.abc import Callable
 
 import frugal_alloc
 import pytest
@@ -48,12 +49,25 @@ class Doubled(DataLoader):
             yield batch
 
 
-def test_subclass_of_a_loader_is_watched(tracking: Tracker) -> None:
-    loader = Doubled(data(), batch_size=8)
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(torch.ones(4, 1, 8).split(1))
+
+
+LOADERS = {
+    "of a subclass": (lambda: Doubled(data(), batch_size=8), 24),
+    "of an iterable dataset": (lambda: DataLoader(Stream(), batch_size=None), 12),
+    "with workers that persist": (lambda: DataLoader(data(), 8, num_workers=1, persistent_workers=True), 12),
+}
+
+
+@pytest.mark.parametrize(("make", "steps"), LOADERS.values(), ids=LOADERS)
+def test_loader_of_any_kind_is_watched(make: Callable[[], DataLoader], steps: int, tracking: Tracker) -> None:
+    loader = make()
     for _ in range(3):
         training(loader)
     assert tracking.epochs.found_by == "data_loader"
-    assert (tracking.epochs.ended, tracking.epochs.steps) == (2, 24)
+    assert (tracking.epochs.ended, tracking.epochs.steps, tracking.failure) == (2, steps, "")
 
 
 def test_loaders_end_no_epoch_once_the_program_says_where_they_end(tracking: Tracker) -> None:
@@ -73,26 +87,6 @@ def test_memory_of_tensors_is_not_outside() -> None:
     kept = tensor(100 * MIB)
     assert _tracking.outside.amount(0) == before
     del kept
-
-
-class Stream(IterableDataset):
-    def __iter__(self):
-        return iter(torch.ones(4, 1, 8).split(1))
-
-
-def test_iterable_dataset_is_watched(tracking: Tracker) -> None:
-    loader = DataLoader(Stream(), batch_size=None)
-    for _ in range(3):
-        training(loader)
-    assert tracking.epochs.ended == 2
-
-
-def test_workers_do_nothing_and_persist(tracking: Tracker) -> None:
-    loader = DataLoader(data(), batch_size=8, num_workers=1, persistent_workers=True)
-    for _ in range(3):
-        training(loader)
-    assert tracking.epochs.ended == 2
-    assert tracking.failure == ""
 
 
 def test_batch_sizes_are_known_with_their_peaks(tracking: Tracker) -> None:

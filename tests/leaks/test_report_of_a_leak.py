@@ -46,18 +46,10 @@ def test_rate_is_of_the_programs_epochs_however_they_were_judged(report) -> None
     assert verdict["bytes_per_step"] == pytest.approx(BYTES, rel=0.01)
 
 
-def test_what_has_been_let_go_since_is_said(report) -> None:
+def test_what_has_been_let_go_since_is_said_with_who_held_it(report) -> None:
     verdict, text = report
     assert verdict["bytes_now"] == 0
-    assert "let go since" in text
-
-
-def test_holder_is_named_with_its_line(report) -> None:
-    verdict, text = report
-    (holder,) = verdict["held_by"]
-    assert holder["what"] == "list 'outputs'"
-    assert PROGRAM.splitlines()[holder["line"] - 1].strip() == "outputs = []"
-    assert "list 'outputs'" in text
+    assert "let go since" in text and "list 'outputs'" in text
 
 
 def test_text_says_what_to_do_within_a_hundred_columns(report) -> None:

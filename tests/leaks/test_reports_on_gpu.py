@@ -41,30 +41,6 @@ def test_report_empties_no_variables_of_the_programs() -> None:
     assert "one" in mine
 
 
-def test_holders_are_found_wherever_they_are() -> None:
-    class Box:
-        def __init__(self):
-            self.content = {"deep": [tensor()]}
-
-    box = Box()
-    enclosed = tensor()
-
-    def function():
-        return enclosed
-
-    def generator():
-        inner = tensor()
-        yield inner
-        yield
-
-    running = generator()
-    places = [value.data_ptr() for value in (box.content["deep"][0], enclosed, next(running))]
-    names = [[holder.name.what for holder in each.holders] for each in holders.find([[(p, MIB, 0)] for p in places])]
-    assert names == [["tensor in dict 'content' of Box"], ["tensor 'enclosed'"], ["variable 'inner' of generator()"]]
-    assert function() is enclosed
-    del running
-
-
 def test_report_is_json_that_others_read() -> None:
     kept = [tensor()]
     document = json.loads(frugal_alloc.report().to_json())

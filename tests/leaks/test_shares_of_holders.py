@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -81,44 +82,31 @@ report = frugal_alloc.report()
 print("RESULTS" + json.dumps([report.document["verdicts"], str(report), touched, report.document["notes"]]))
 """
 
-NAMES = ["halves", "one_of_four_known", "three_of_four_known", "watchful"]
+
+@pytest.mark.parametrize(
+    ("name", "shares", "pattern", "words"),
+    [
+        ("halves", {"list 'first'": 0.5, "list 'second'": 0.5}, "outputs_kept", "% of it"),
+        ("three_of_four_known", {"list 'first'": 0.75}, "outputs_kept", "% of it"),
+        # Who holds the smaller part gets no remedy.
+        ("one_of_four_known", {"list 'first'": 0.25}, "unknown", "most of it"),
+    ],
+)
+def test_each_that_holds_much_is_told_with_its_share(
+    name: str, shares: dict[str, float], pattern: str, words: str, run_program: Callable[..., Any]
+) -> None:
+    (verdict, *_), text, *_ = run_program(PROGRAM, name)
+    told = {holder["what"]: holder["share"] for holder in verdict["held_by"]}
+    assert told == pytest.approx(shares, abs=0.05)
+    assert sum(told.values()) == pytest.approx(sum(shares.values()), abs=0.05 if len(told) == 1 else 0.001)
+    assert verdict["pattern"] == pattern
+    assert words in f"{text} {verdict['advice']}"
 
 
-@pytest.fixture(scope="module")
-def results(run_program) -> dict[str, Any]:
-    return {name: run_program(PROGRAM, name) for name in NAMES}
-
-
-def told(results: dict[str, Any], name: str) -> list[tuple[str, float]]:
-    verdicts = results[name][0]
-    assert verdicts, results[name][1]
-    return [(holder["what"], holder["share"]) for holder in verdicts[0]["held_by"]]
-
-
-def test_two_that_hold_a_half_each_are_both_told_with_it(results):
-    holders = dict(told(results, "halves"))
-    assert holders == {
-        "list 'first'": pytest.approx(0.5, abs=0.05),
-        "list 'second'": pytest.approx(0.5, abs=0.05),
-    }
-    assert sum(holders.values()) == pytest.approx(1, abs=0.001)
-
-
-def test_who_holds_the_most_is_told_with_what_it_holds(results):
-    assert told(results, "three_of_four_known") == [("list 'first'", pytest.approx(0.75, abs=0.05))]
-    assert "% of it" in results["three_of_four_known"][1]
-    assert results["three_of_four_known"][0][0]["pattern"] == "outputs_kept"
-
-
-def test_who_holds_the_smaller_part_gets_no_remedy(results):
-    assert told(results, "one_of_four_known") == [("list 'first'", pytest.approx(0.25, abs=0.05))]
-    verdict = results["one_of_four_known"][0][0]
-    assert verdict["pattern"] == "unknown"
-    assert "most of it" in verdict["advice"]
-
-
-def test_no_code_of_the_programs_runs_and_no_tensor_that_stands_for_others_is_asked(results):
-    _, text, touched, notes = results["watchful"]
-    assert told(results, "watchful") == [("list 'everything'", 1)], text
+def test_no_code_of_the_programs_runs_and_no_tensor_that_stands_for_others_is_asked(
+    run_program: Callable[..., Any],
+) -> None:
+    verdicts, text, touched, notes = run_program(PROGRAM, "watchful")
+    assert [(holder["what"], holder["share"]) for holder in verdicts[0]["held_by"]] == [("list 'everything'", 1)], text
     assert touched == []
     assert not any("tracking stopped" in note for note in notes), notes
