@@ -16,7 +16,7 @@ from frugal_alloc._tracking.bounds import Bound
 from frugal_alloc._tracking.holders import Evidence, Holder
 
 DOCUMENT = Path(__file__).parents[2] / "docs/leaks.md"
-ACCUSING = {rule.pattern for rule in patterns.RULES if not rule.is_benign}
+ACCUSING = {rule.name for rule in patterns.RULES if not rule.is_benign}
 
 
 def test_document_lists_each_pattern_of_a_leak_once() -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import bisect
 import functools
-import gc
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
+
+from . import live_objects
 
 if TYPE_CHECKING:
     from .._native import Library
@@ -80,9 +81,8 @@ def keeper_types() -> tuple[type, ...]:
 
 def keepers() -> list[tuple[PoolId, Any]]:
     """The objects that hold private pools, each with its pool's id."""
-    kinds = keeper_types()
-    objects = [value for value in gc.get_objects() if issubclass(type(value), kinds)]
-    return [(pool, value) for value in objects if (pool := _pool_of(value)) is not None]
+    found = live_objects.of_kinds(*keeper_types())
+    return [(pool, value) for value in found if (pool := _pool_of(value)) is not None]
 
 
 def _pool_of(keeper: Any) -> PoolId | None:

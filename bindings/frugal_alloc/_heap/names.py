@@ -38,17 +38,13 @@ NAMED = ("variable", "context variable", "generator", "attribute", "class attrib
 NAMED += ("default", "local", "exception", "cache", "gradient", "hooks", "context")
 
 
-def links(reach: Reach, path: list[int]) -> list[Link]:
+def _links(reach: Reach, path: list[int]) -> list[Link]:
     """The links of a path, the root's first."""
     root = reach.root_of(path[0])
     objects = [reach.objects[number] for number in path]
-    steps = [_link(objects, index) for index in range(1, len(objects))]
-    first = Link(root.kind, root.name, root.function, root.file, None, root.is_users)
-    return [
-        link._replace(index=index, value=objects[index])
-        for index, link in enumerate([first, *steps])
-        if link is not None
-    ]
+    found: list[Link | None] = [Link(root.kind, root.name, root.function, root.file, None, root.is_users)]
+    found += [_link(objects, index) for index in range(1, len(objects))]
+    return [link._replace(index=index, value=objects[index]) for index, link in enumerate(found) if link is not None]
 
 
 def _link(objects: list[Any], index: int) -> Link | None:
@@ -83,11 +79,10 @@ def _is_among(kind: type, kinds: Iterable[type]) -> bool:
     return any(kind is other for other in kinds)
 
 
-def _of_code(kind: str, name: str, code: types.CodeType, function: str = "", has_line: bool = False) -> Link:
+def _of_code(kind: str, name: str, code: types.CodeType, function: str = "") -> Link:
     """A name in a function, given by another name than its code's where it has one."""
-    line = code.co_firstlineno if has_line else None
     holder = f"{function or code.co_name}()"
-    return Link(kind, name, holder, code.co_filename, line, is_users(code.co_filename))
+    return Link(kind, name, holder, code.co_filename, code.co_firstlineno, is_users(code.co_filename))
 
 
 def _of_class(kind: str, name: str, owner: type) -> Link:
@@ -106,7 +101,7 @@ def _in_function(function: types.FunctionType, parts: Any, child: Any) -> Link |
     if parts is function.__defaults__:
         parts = dict(zip(code.co_varnames[: code.co_argcount][-len(parts) :], parts, strict=False))
     name = _name_among(parts, child) if isinstance(parts, dict) else ""
-    return _of_code(kind, name, code, function.__name__, has_line=True)
+    return _of_code(kind, name, code, function.__name__)
 
 
 def _in_cell(objects: list[Any], index: int) -> Link:
@@ -116,7 +111,7 @@ def _in_cell(objects: list[Any], index: int) -> Link:
         return Link("item", "", "cell")
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=False))
     name = _name_among(cells, objects[index - 1])
-    return _of_code("closure", name, function.__code__, function.__name__, has_line=True)
+    return _of_code("closure", name, function.__code__, function.__name__)
 
 
 def _in_frame(frame: types.FrameType, child: Any, way: list[Any]) -> Link | None:
@@ -139,7 +134,7 @@ def _in_waiting(generator: Any, child: Any) -> Link | None:
 def _in_cache(wrapper: Any) -> Link:
     function = (raw_objects.dictionary_of(wrapper) or {}).get("__wrapped__")
     code = getattr(function, "__code__", None) if type(function) is types.FunctionType else None
-    return Link("cache", "", "") if code is None else _of_code("cache", code.co_name, code, has_line=True)
+    return Link("cache", "", "") if code is None else _of_code("cache", code.co_name, code)
 
 
 def _in_dictionary(objects: list[Any], index: int) -> Link | None:
@@ -227,7 +222,7 @@ def name_of(reach: Reach, number: int, example: int) -> Name | None:
     """
     path = reach.path_to(example)
     gatherer = path.index(number)
-    way = links(reach, path)
+    way = _links(reach, path)
     # A cached function has its entries itself.
     above = [link for link in way if link.index <= gatherer + (link.kind == "cache")]
     named = [link for link in above if link.kind in NAMED and link.name]

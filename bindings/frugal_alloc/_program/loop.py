@@ -85,28 +85,17 @@ def _watch_passes() -> None:
     torch.autograd.grad = watched(torch.autograd.grad, is_backward=False)
 
 
-def _watch_steps() -> None:
-    """``optimizer_begins(optimizer)`` before its step."""
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
+def _watch_steps(when: str, event: str) -> None:
+    """``optimizer_begins(optimizer)`` before ("pre") its step, ``optimizer_stepped(optimizer)`` after it ("post")."""
+    from torch.optim import optimizer as optimizers
 
-    register_optimizer_step_pre_hook(_optimizer_hook("optimizer_begins"))
-
-
-def _watch_ended_steps() -> None:
-    """``optimizer_stepped(optimizer)`` after its step."""
-    from torch.optim.optimizer import register_optimizer_step_post_hook
-
-    register_optimizer_step_post_hook(_optimizer_hook("optimizer_stepped"))
-
-
-def _optimizer_hook(event: str) -> Callable[[Any, tuple, dict], None]:
     is_compiling = _question_of_compiling()
 
     def hook(optimizer: Any, arguments: tuple, options: dict) -> None:
         if not is_compiling():
             _tell(event, optimizer)
 
-    return uncompiled(hook, calls_ours_only=True)
+    getattr(optimizers, f"register_optimizer_step_{when}_hook")(uncompiled(hook, calls_ours_only=True))
 
 
 def _watch_made_optimizers() -> None:
@@ -170,8 +159,8 @@ def _watch_loaders() -> None:
 
 _WATCHES: tuple[tuple[tuple[str, ...], Callable[[], None]], ...] = (
     (("pass_begins", "pass_ended"), _watch_passes),
-    (("optimizer_begins",), _watch_steps),
-    (("optimizer_stepped",), _watch_ended_steps),
+    (("optimizer_begins",), functools.partial(_watch_steps, "pre", "optimizer_begins")),
+    (("optimizer_stepped",), functools.partial(_watch_steps, "post", "optimizer_stepped")),
     (("optimizer_made",), _watch_made_optimizers),
     (("autocast_entered",), _watch_autocast),
     (("loader_started", "batch_given", "loader_ran_dry"), _watch_loaders),

@@ -34,6 +34,8 @@ MOST_LINES = 50
 NOWHERE = Site(NO_SITE, "", (), "", 0)
 #: Of other processes, which have shared it with this one.
 OTHERS = "others"
+#: Nobody's that is known: neither PyTorch nor we hold it.
+OUTSIDE = "outside"
 
 Line = tuple[int, "CodeLine | None", str]
 
@@ -46,7 +48,7 @@ class Accusation(NamedTuple):
     frame: Frame | None  # the user's line
     bytes_per_step: float | None
     extents: list[Block] | None  # what is in use of it now; None: that is not known
-    whose: str = ""  # where it is no ordinary memory of ours: as kept_pools names pools, or OTHERS
+    whose: str = ""  # where it is no ordinary memory of ours: as kept_pools names pools, OTHERS or OUTSIDE
 
     @property
     def kind(self) -> str:
@@ -62,6 +64,10 @@ class Accusation(NamedTuple):
         gpu, code_line, node = _line(self.finding.gpu, self.frame, self.site)
         # What has no site is told apart from what threads without Python make.
         return gpu, code_line, self.whose if self.site is NOWHERE else node
+
+    def is_silenced(self, suppressions: list[Suppression]) -> bool:
+        """Whether the program expects it, or the user's file leaves it out."""
+        return declarations.is_silenced(self.kind, self.code_line, suppressions)
 
     @property
     def bytes_now(self) -> int | None:
@@ -81,7 +87,7 @@ def _line(gpu: int, frame: Frame | None, site: Site) -> Line:
 
 def find(library: Library, cycles: Cycles, epochs: Epochs, outside: Outside) -> list[Accusation]:
     """All as of the latest end of an epoch: cycles, then the findings in the library's order, then what private pools
-    keep, and what was received from other processes."""
+    keep, what was received from other processes, and what others have of a GPU."""
     in_cycles, findings, growing = cycles.found(), library.findings(), epochs.growing()
     by_line: dict[Line, Accusation] = {}
     if findings or in_cycles or growing:
@@ -92,13 +98,19 @@ def find(library: Library, cycles: Cycles, epochs: Epochs, outside: Outside) -> 
         before = by_line.setdefault(accusation.line, accusation)
         if before is not accusation and before.kind != "cycle":
             by_line[accusation.line] = _together(before, accusation)
-    return list(by_line.values())
+    found = outside.found(epochs.steps_per_epoch or 1.0)
+    return [*by_line.values(), *(_of_gpu(library, finding, None, epochs, OUTSIDE) for finding in found)]
+
+
+def _of_gpu(library: Library, finding: Finding, extents: list[Block] | None, epochs: Epochs, whose: str) -> Accusation:
+    """Of a finding whose epochs are the program's already, as those of what grows on a GPU are."""
+    per_step = finding.bytes_per_epoch / (epochs.steps_per_epoch or 1.0) if epochs.steps else None
+    return _accusation(library, finding, per_step, extents)._replace(whose=whose)
 
 
 def _of_pools(library: Library, outside: Outside, epochs: Epochs) -> Iterator[Accusation]:
     """What is free in private pools, which no line has."""
-    steps = epochs.steps_per_epoch or 1.0
-    for finding in outside.found_in_pools(steps):
+    for finding in outside.found_in_pools(epochs.steps_per_epoch or 1.0):
         grown = outside.grown_pools(finding.gpu)
         now = {pool.id: pool for pool in library.private_pools()}
         kinds = kept_pools.kinds([now.get(pool.id, pool._replace(holders=0)) for pool, _ in grown])
@@ -106,23 +118,20 @@ def _of_pools(library: Library, outside: Outside, epochs: Epochs) -> Iterator[Ac
         for pool, size in grown:
             by_kind[kinds[pool.id]] += size
         most = max(by_kind, key=by_kind.__getitem__)
-        per_step = finding.bytes_per_epoch / steps if epochs.steps else None
         extents = None if most == kept_pools.LOST else kept_pools.shares({pool.id: size for pool, size in grown})
-        yield _accusation(library, finding, per_step, extents)._replace(whose=most)
+        yield _of_gpu(library, finding, extents, epochs, most)
 
 
 def _received(library: Library, outside: Outside, epochs: Epochs) -> Iterator[Accusation]:
     """What other processes have shared with this one, at the line that has received most of it."""
-    steps = epochs.steps_per_epoch or 1.0
-    for finding in outside.found_received(steps):
+    for finding in outside.found_received(epochs.steps_per_epoch or 1.0):
         kept = outside.newly_received(finding.gpu)
         by_line: Counter[Frame | None] = Counter()
         for one in kept:
             by_line[one.frame] += one.bytes
         frame = max(by_line, key=by_line.__getitem__, default=None)
-        per_step = finding.bytes_per_epoch / steps if epochs.steps else None
         extents = [(one.address, one.bytes, -1) for one in kept if not one.storage.expired()]
-        yield _accusation(library, finding, per_step, extents)._replace(frame=frame, whose=OTHERS)
+        yield _of_gpu(library, finding, extents, epochs, OTHERS)._replace(frame=frame)
 
 
 def _together(first: Accusation, second: Accusation) -> Accusation:
@@ -268,8 +277,7 @@ class Witnesses:
         accused = [
             accusation
             for accusation in find(self._library, cycles, epochs, outside)[:MOST_LINES]
-            if accusation.kind in ("leak", "growing")
-            and not declarations.is_silenced(accusation.kind, accusation.code_line, suppressions)
+            if accusation.kind in ("leak", "growing") and not accusation.is_silenced(suppressions)
         ]
         if any(accusation.line not in self._seen or is_old for accusation in accused):
             self._searches += not is_old

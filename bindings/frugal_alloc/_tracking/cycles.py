@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from .._native.epochs import Finding
@@ -22,20 +23,6 @@ LEAST_PART = 0.01
 YOUNG, ALL = 1, 2
 
 
-class _Pause:
-    """Is over at the first, third, seventh, fifteenth ... question."""
-
-    def __init__(self) -> None:
-        self._length, self._waited = 1, 0
-
-    def is_over(self) -> bool:
-        self._waited += 1
-        if self._waited < self._length:
-            return False
-        self._length, self._waited = 2 * self._length, 0
-        return True
-
-
 class Cycles:
     """Collects garbage at some ends of epochs at which more memory is in use than ever, and keeps count of what that
     frees.
@@ -50,7 +37,8 @@ class Cycles:
         self._looks = 0
         # In use after the collections at earlier ends, the most on each GPU.
         self._settled: dict[int, int] = {}
-        self._pauses = {YOUNG: _Pause(), ALL: _Pause()}
+        # By generation, how often a collection would have been worth it.
+        self._occasions: Counter[int] = Counter()
         # By GPU and site; the epochs are those at whose ends collections have freed some.
         self._freed: dict[tuple[int, int], Finding] = {}
 
@@ -65,7 +53,9 @@ class Cycles:
             return
         seems_to_leak = any(finding.kind in ("suspect", "leak") for finding in self._library.findings())
         generation = ALL if seems_to_leak else YOUNG
-        if not self._pauses[generation].is_over():
+        self._occasions[generation] += 1
+        # At the first, third, seventh, fifteenth ... one.
+        if self._occasions[generation] & (self._occasions[generation] + 1):
             return
         before = {(usage.gpu, usage.site): usage for usage in self._library.site_usages()}
         gc.collect(generation)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -202,7 +203,7 @@ class EpochMemory:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._ends: list[dict[tuple[int, int], Held]] = []
+        self._ends: deque[dict[tuple[int, int], Held]] = deque(maxlen=RISING_ENDS)
 
     def note(self) -> None:
         """An epoch of the program ends here."""
@@ -213,7 +214,6 @@ class EpochMemory:
                 if usage.live_bytes
             }
         )
-        del self._ends[:-RISING_ENDS]
 
     def clear(self) -> None:
         self._ends.clear()

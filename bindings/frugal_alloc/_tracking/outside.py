@@ -6,7 +6,7 @@ private pools: what is free in those of CUDA graphs is for their replays alone.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from .._common.trend import TREND_CONFIDENCE, median_slope, rank_confidence
@@ -26,19 +26,19 @@ LEAST_GROWTH_BYTES = 1 << 20
 # Of the findings: no line has made it.
 NO_SITE = 0
 _NO_POOL = (0, 0)
+_OUTSIDE, _IN_POOLS, _RECEIVED = "outside", "in pools", "received"
 
 
 class _History:
     """The bytes of pools, or of others by any key, at the ends of the latest epochs, with the steps before each end."""
 
     def __init__(self) -> None:
-        self._ends: list[tuple[int, dict[Any, int]]] = []
+        self._ends: deque[tuple[int, dict[Any, int]]] = deque(maxlen=MOST_BOUNDARIES)
 
     def add(self, steps: int, amounts: dict[Any, int]) -> None:
         if self._ends and self._ends[-1][0] == steps:
             self._ends.pop()
         self._ends.append((steps, amounts))
-        del self._ends[:-MOST_BOUNDARIES]
 
     @property
     def first_bytes(self) -> int:
@@ -51,7 +51,7 @@ class _History:
         grown.subtract({pool: size for pool, size in self._ends[0][1].items() if pool in grown})
         return +grown
 
-    def found(self, kind: str, gpu: int, site: int, steps_per_epoch: float) -> list[Finding]:
+    def found(self, kind: str, gpu: int, steps_per_epoch: float) -> list[Finding]:
         """Whether all together keep growing. The bytes are those at the latest end, more than at the first; the epochs
         are the ends."""
         if len(self._ends) < LEAST_BOUNDARIES:
@@ -64,7 +64,7 @@ class _History:
         if grown < LEAST_GROWTH_BYTES * len(amounts) or not is_rising or confidence < TREND_CONFIDENCE:
             return []
         rate = median_slope(amounts, steps) * steps_per_epoch
-        return [Finding(kind, gpu, site, grown, 0, len(amounts), rate, confidence, 0)]
+        return [Finding(kind, gpu, NO_SITE, grown, 0, len(amounts), rate, confidence, 0)]
 
 
 class Outside:
@@ -72,9 +72,8 @@ class Outside:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._outside: dict[int, _History] = {}
-        self._in_pools: dict[int, _History] = {}
-        self._received: dict[int, _History] = {}
+        # By what it is, and GPU.
+        self._histories: defaultdict[tuple[str, int], _History] = defaultdict(_History)
         # As of the latest end.
         self._pools: dict[PoolId, PrivatePool] = {}
 
@@ -86,52 +85,51 @@ class Outside:
         # A process that receives all its tensors has asked for no memory.
         for gpu in {*self._library.gpus(), *opened}:
             if (outside := amount(gpu)) is not None:
-                self._outside.setdefault(gpu, _History()).add(steps, {_NO_POOL: outside})
+                self._histories[_OUTSIDE, gpu].add(steps, {_NO_POOL: outside})
             kept = {pool.id: pool.kept_bytes for pool in self._pools.values() if pool.gpu == gpu}
-            self._in_pools.setdefault(gpu, _History()).add(steps, kept)
-            here = {one: one.bytes for one in opened.get(gpu, [])}
-            self._received.setdefault(gpu, _History()).add(steps, here)
+            self._histories[_IN_POOLS, gpu].add(steps, kept)
+            self._histories[_RECEIVED, gpu].add(steps, {one: one.bytes for one in opened.get(gpu, [])})
 
     def more_than_before(self, gpu: int, outside: int) -> int:
         """By how much it is above what was outside at the first of the latest ends; 0 if none is known."""
-        history = self._outside.get(gpu)
+        history = self._histories.get((_OUTSIDE, gpu))
         return max(0, outside - history.first_bytes) if history else 0
 
     def grown_pools(self, gpu: int) -> list[tuple[PrivatePool, int]]:
         """The pools that keep more than at the first of the latest ends, and by how much."""
-        history = self._in_pools.get(gpu)
-        return [] if history is None else [(self._pools[pool], grown) for pool, grown in history.grown.items()]
+        return [(self._pools[pool], grown) for pool, grown in self._grown(_IN_POOLS, gpu).items()]
 
     def newly_received(self, gpu: int) -> list[Received]:
         """What was received since the first of the latest ends, and is kept."""
-        history = self._received.get(gpu)
-        return [] if history is None else list(history.grown)
+        return list(self._grown(_RECEIVED, gpu))
+
+    def _grown(self, what: str, gpu: int) -> Counter[Any]:
+        history = self._histories.get((what, gpu))
+        return Counter() if history is None else history.grown
 
     def found(self, steps_per_epoch: float = 1.0) -> list[Finding]:
         """The GPUs on which what is neither PyTorch's nor ours keeps growing, of kind "outside", unless it is what
         :meth:`found_received` has."""
-        findings = []
-        for gpu, history in self._outside.items():
-            kept = sum(one.bytes for one in self.newly_received(gpu))
-            found = history.found("outside", gpu, NO_SITE, steps_per_epoch)
-            findings += [finding for finding in found if 2 * kept < finding.bytes]
-        return findings
+        found = self._found(_OUTSIDE, "outside", steps_per_epoch)
+        return [one for one in found if 2 * sum(kept.bytes for kept in self.newly_received(one.gpu)) < one.bytes]
 
     def found_in_pools(self, steps_per_epoch: float = 1.0) -> list[Finding]:
         """Those on which what private pools keep does, as a "leak" of the line whose pools have grown most."""
         findings = []
-        for gpu, history in self._in_pools.items():
+        for finding in self._found(_IN_POOLS, "leak", steps_per_epoch):
             by_site: Counter[int] = Counter()
-            for pool, grown in self.grown_pools(gpu):
+            for pool, grown in self.grown_pools(finding.gpu):
                 by_site[pool.site] += grown
-            site = max(by_site, key=by_site.__getitem__, default=NO_SITE)
-            findings += history.found("leak", gpu, site, steps_per_epoch)
+            findings.append(finding._replace(site=max(by_site, key=by_site.__getitem__, default=NO_SITE)))
         return findings
 
     def found_received(self, steps_per_epoch: float = 1.0) -> list[Finding]:
         """Those on which what was received does."""
-        histories = self._received.items()
-        return [found for gpu, one in histories for found in one.found("leak", gpu, NO_SITE, steps_per_epoch)]
+        return self._found(_RECEIVED, "leak", steps_per_epoch)
+
+    def _found(self, what: str, kind: str, steps_per_epoch: float) -> list[Finding]:
+        histories = [(gpu, history) for (of, gpu), history in self._histories.items() if of == what]
+        return [found for gpu, history in histories for found in history.found(kind, gpu, steps_per_epoch)]
 
 
 def amount(gpu: int) -> int | None:

@@ -72,21 +72,15 @@ class Leak(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    name: str
-    advice: str
-    is_benign: bool = False  # grows, but no report should accuse it: the advice is a note
-
-
-class Rule(NamedTuple):
-    """A row of the table. In the advice {holder} is who holds the leak, in words, and {name} as the program may write
+    """A row of the table. In its advice {holder} is who holds the leak, in words, and {name} as the program may write
     it; {bound} is what it may hold at most, {counted} what it has of that, and {to_come} what the rest would take;
     {hook} is the first hook that uses a holder, {declared} the call that says that the leak is meant, and {share}
     the part of it that is known to be held."""
 
-    pattern: str
+    name: str
     fits: Callable[[Leak], object]
     advice: str
-    is_benign: bool = False
+    is_benign: bool = False  # grows, but no report should accuse it: the advice is a note
 
 
 NOBODY = Holder(Name("", "something", "", "", None, None), 0, 0, 0.0, False, False)
@@ -99,7 +93,7 @@ _CONCATENATES = re.compile(r"\b(cat|concat|concatenate|stack|hstack|vstack)\(")
 
 
 def recognise(leak: Leak) -> Pattern:
-    """The pattern that the leak follows; "unknown" if it is none of those known."""
+    """The pattern that the leak follows, with its advice for this one; "unknown" if it is none of those known."""
     rule = next(rule for rule in RULES if rule.fits(leak))
     name, hooks = leak.holder.name, leak.evidence.hooks
     bound = leak.holder.bound or Bound("", 0, 0, 0)
@@ -113,13 +107,7 @@ def recognise(leak: Leak) -> Pattern:
         declared=f'frugal_alloc.expect_growth("{leak.where}")' if leak.where else "frugal_alloc.expect_growth",
         share=f"{leak.evidence.share:.0%}",
     )
-    return Pattern(rule.pattern, advice, rule.is_benign)
-
-
-def _is_made_in(leak: Leak, part: str) -> bool:
-    """Whether code of such files made it for the user's line, which may itself be called by them, as a closure is."""
-    made_by = itertools.takewhile(lambda frame: frame != leak.accusation.frame, leak.frames)
-    return any(part in frame.file for frame in made_by)
+    return rule._replace(advice=advice)
 
 
 def _way(leak: Leak) -> tuple[str, str]:
@@ -218,227 +206,229 @@ def _was_shared(leak: Leak) -> bool:
 
 def _is_of_models(leak: Leak) -> bool:
     is_parameter = any(text.startswith(("parameter ", "Parameter ")) for text in _way(leak))
-    return is_parameter or _is_made_in(leak, "/torch/optim/")
+    # By an optimizer for the user's line, which may itself be called by one, as a closure is.
+    made_by = itertools.takewhile(lambda frame: frame != leak.accusation.frame, leak.frames)
+    return is_parameter or any("/torch/optim/" in frame.file for frame in made_by)
 
 
 RULES = (
-    Rule(
+    Pattern(
         "outside",
         lambda leak: leak.kind == "outside",
         "neither PyTorch nor frugal_alloc holds it: look with nvidia-smi for another process on this GPU, else for a "
         "library with an allocator of its own (NCCL, CuPy, DALI, TensorRT) that is used anew each time",
     ),
-    Rule(
+    Pattern(
         "failed_capture",
         lambda leak: leak.accusation.whose == kept_pools.LOST,
         "captures of CUDA graphs fail, and PyTorch keeps for ever what each has taken: mend what their errors name, or "
         "capture no more once one has failed",
     ),
-    Rule(
+    Pattern(
         "reference_cycle",
         lambda leak: leak.kind == "cycle",
         "a reference cycle holds it until Python's collector runs: break the cycle (a weakref for the way back, no "
         "closure or exception that refers to its own frame), or call gc.collect() once an epoch",
     ),
-    Rule(
+    Pattern(
         "made_anew",
         _is_made_anew,
         "{holder} is made anew each time, and larger since what it is made from is: no leak by itself",
         is_benign=True,
     ),
-    Rule(
+    Pattern(
         "stored_exception",
         lambda leak: leak.holder.name.kind == "exception",
         "{holder}: a stored exception keeps its frames with all their tensors; store str(error), or call "
         "traceback.clear_frames(error.__traceback__)",
     ),
-    Rule(
+    Pattern(
         "hooks_added",
         lambda leak: leak.holder.name.kind == "hooks" or leak.holder.name.name.endswith("_hooks"),
         "{holder}: each call adds one more hook, which keeps what its function uses: register it once, before the "
         "loop, or remove it after use with handle.remove()",
     ),
-    Rule(
+    Pattern(
         "context_attribute",
         lambda leak: leak.holder.name.kind == "context",
         "{holder}: an attribute of ctx that holds an output keeps the graph that made it, and that graph keeps "
         "ctx: use ctx.save_for_backward(), which knows of outputs",
     ),
-    Rule(
+    Pattern(
         "cuda_graph_per_shape",
         lambda leak: _is_more(leak, kept_pools.GRAPHS) and leak.is_held,
         "{holder} gets more CUDA graphs, or results of them, with each epoch: capture graphs for a few padded shapes "
         "instead of each, into one pool (pool=first.pool()), and reset() those that are done with",
     ),
-    Rule(
+    Pattern(
         "cuda_graph_per_shape",
         lambda leak: _is_more(leak, kept_pools.GRAPHS),
         "CUDA graphs that are captured anew keep it: capture graphs for a few padded shapes instead of each, into one "
         "pool (pool=first.pool()), and let old graphs go",
     ),
-    Rule(
+    Pattern(
         "private_pool",
         lambda leak: _is_more(leak, kept_pools.MEM_POOLS),
         "{holder} gets more MemPools with each epoch, each with memory for itself: use one again, or let it go",
     ),
-    Rule(
+    Pattern(
         "shared",
         lambda leak: _is_more(leak, OTHERS) and leak.is_held,
         "{holder} keeps tensors that another process has shared, and that cannot free them: let them go once they are "
         "used, or keep .cpu() of them",
     ),
-    Rule(
+    Pattern(
         "shared",
         lambda leak: _is_more(leak, OTHERS),
         "another process has shared it, and cannot free it: let go of what was received, or keep .cpu() of it",
     ),
-    Rule(
+    Pattern(
         "scalars_kept",  # losses that are logged as tensors, without their graphs: a few hundred bytes each
         lambda leak: leak.holder.is_scalar and not leak.has_graph and leak.kind in ("leak", "suspect"),
         "{holder} keeps single numbers on the GPU, which is harmless",
         is_benign=True,
     ),
-    Rule(
+    Pattern(
         "bounded_cache",
         _fits_when_full,
         "{holder} fills up: it has {counted} of at most {bound}, and the rest would take {to_come}: no leak by itself",
         is_benign=True,
     ),
-    Rule(
+    Pattern(
         "unbounded_cache",
         _is_filling,
         "{holder} has {counted} of at most {bound}, and the rest would take {to_come}, more than is left: lower that, "
         "or keep it on the host",
     ),
-    Rule(
+    Pattern(
         "outputs_kept",
         _is_notebooks_output,
         "{holder} keeps the value of each cell's last line, as long as the notebook runs: end such a line with a "
         "semicolon; %xdel _12 lets go of Out[12], and %reset -f of all variables",
     ),
-    Rule(
+    Pattern(
         "hook",
         lambda leak: leak.evidence.hooks,
         "the hook {hook}() stores tensors in {holder} at every forward: store "
         "output.detach().cpu(), clear it each step, or remove the hook with handle.remove()",
     ),
-    Rule(
+    Pattern(
         "metric_state",
         _is_metric,
         "{holder}: a metric gathers states on the GPU; call the metric's reset() after each epoch",
     ),
-    Rule(
+    Pattern(
         "unbounded_cache",
         lambda leak: leak.holder.name.kind == "cache",
         "{holder} loses no entry: bound it (functools.lru_cache(maxsize=...)), or clear it each epoch "
         "({name}.cache_clear())",
     ),
-    Rule(
+    Pattern(
         "models_used",
         _is_ensemble,
         "{holder} holds models whose training is over, more with each epoch; as the program reads it meanwhile, "
         "that is taken for meant",
         is_benign=True,
     ),
-    Rule(
+    Pattern(
         "unbounded_cache",
         _is_list_of_parameters,
         "{holder} gets new parameters, which no optimizer trains, and loses none: bound it, or keep what is not "
         "trained in a buffer of a fixed size",
     ),
-    Rule(
+    Pattern(
         "checkpoint_copy",
         _is_copy_of_weights,
         "{holder} keeps copies of the weights on the GPU: keep one, and on the host: "
         "{{name: value.cpu() for name, value in model.state_dict().items()}}",
     ),
-    Rule(
+    Pattern(
         "growing_concatenation",
         _is_concatenation,
         "a tensor is concatenated to what was before, and grows with each step (and is twice in memory meanwhile): "
         "gather the parts on the host, .cpu(), and concatenate once at the end",
     ),
-    Rule(
+    Pattern(
         "no_grad_evaluation",
         _is_evaluation,
         "evaluation runs with gradients on, and {holder} keeps its graphs: put it under torch.no_grad() "
         "(or torch.inference_mode()), and keep results as .cpu()",
     ),
-    Rule(
+    Pattern(
         "loss_graph",
         lambda leak: _is_graph(leak) and leak.holder.is_scalar,
         "{holder} holds losses with the graphs that made them: store or add loss.item(), or loss.detach()",
     ),
-    Rule(
+    Pattern(
         "hidden_state",
         lambda leak: _is_graph(leak) and _is_one_tensor(leak),
         "{holder} carries its graph from step to step, which grows with each: detach it between steps, "
         "{name} = {name}.detach(), and leave out retain_graph=True",
     ),
-    Rule(
+    Pattern(
         "outputs_kept",
         _is_graph,
         "{holder} holds outputs with the graphs that made them: store output.detach().cpu(); or if the loss is "
         "computed from it, clear it after each backward()",
     ),
-    Rule(
+    Pattern(
         "model_rebuilt",
         lambda leak: any("'param_groups'" in text for text in _way(leak)),
         "{holder} has parameters that nothing else of the program refers to, so nothing computes with them: "
         "let go of their groups (optimizer.param_groups) and their state, or build a new optimizer",
     ),
-    Rule(
+    Pattern(
         "model_rebuilt",
         _is_of_models,
         "{holder}: models or optimizers that were built before are still referred to; let go of the model, the "
         "optimizer and what holds their outputs before building the next",
     ),
-    Rule(
+    Pattern(
         "growing_tensor",
         lambda leak: leak.kind == "growing",
         "{holder} is replaced by a larger one each time: bound its size, or keep it on the host; old and new "
         "are in memory together while it is replaced",
     ),
-    Rule(
+    Pattern(
         "outputs_kept",
         lambda leak: leak.holder.name.is_librarys,
         "{holder} keeps all that the program has handed to it: hand over .cpu(), or take it back when it is done with "
         "(detach, unregister, close)",
     ),
-    Rule(
+    Pattern(
         "outputs_kept",
         lambda leak: leak.holder.name.collection in ("list", "deque", "tuple", "set", "ndarray"),
         "{holder} keeps every one of them: store .cpu(), or clear it when they are done with",
     ),
-    Rule(
+    Pattern(
         "unbounded_cache",
         lambda leak: leak.holder.name.collection in ("dict", "OrderedDict", "defaultdict"),
         "{holder} gets new entries and loses none: bound it, as by taking the oldest out with pop(), or declare that "
         "it is meant with {declared}",
     ),
-    Rule(
+    Pattern(
         "unknown",
         lambda leak: leak.is_held,
         "{holder} refers to it: let it go each epoch, or declare that it is meant with {declared}",
     ),
-    Rule(
+    Pattern(
         "shared",
         lambda leak: not leak.evidence.holders and _was_shared(leak),
         "it was shared with another process, which has not let go of it: del what it received there, or clone it and "
         "let go; a handle that no process opens keeps its tensor for ever",
     ),
-    Rule(
+    Pattern(
         "unknown",
         lambda leak: leak.evidence.is_in_graphs,
         "autograd graphs hold it: something that came out of this line is kept without .detach()",
     ),
-    Rule(
+    Pattern(
         "unknown",
         lambda leak: leak.evidence.holders,
         "no Python variable was found that holds most of it ({share} is known): look for what "
         "else is made at this line and kept, in a C++ extension, a graph, or an object without attributes",
     ),
-    Rule(
+    Pattern(
         "unknown",
         lambda leak: True,
         "no Python variable was found that holds it: look for what is made at this line and kept in a C++ "

@@ -9,10 +9,10 @@ from __future__ import annotations
 import gc
 import types
 import weakref
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 
-from .._heap import live_tensors
+from .._heap import live_objects, live_tensors
 from .._heap.live_tensors import Block, Extents
 from .training import ABANDONED_AFTER
 
@@ -130,11 +130,6 @@ def _found_at(extents: Extents, tensors: Iterable[Any]) -> dict[int, dict[int, i
     return found
 
 
-def _with_gradients(parameters: list[Any]) -> Iterator[Any]:
-    yield from parameters
-    yield from gradients_of(parameters)
-
-
 def _held_by_optimizers_only(parameters: list[Any], known: list[Any]) -> set[int]:
     """The ids of those that only optimizers refer to, and what is known to: nothing can compute with them any more."""
     import torch
@@ -143,10 +138,8 @@ def _held_by_optimizers_only(parameters: list[Any], known: list[Any]) -> set[int
         return set()
     wanted = {id(parameter): parameter for parameter in parameters}
     ours = {id(parameters), id(wanted), *map(id, known)}
-    for optimizer in gc.get_objects():
-        if issubclass(type(optimizer), torch.optim.Optimizer):
-            ours.add(id(optimizer.state))
-            ours.update(id(group["params"]) for group in optimizer.param_groups)
+    for optimizer in live_objects.of_kinds(torch.optim.Optimizer):
+        ours.update((id(optimizer.state), *(id(group["params"]) for group in optimizer.param_groups)))
     for referrer in gc.get_referrers(*parameters):
         if id(referrer) not in ours and not issubclass(type(referrer), types.FrameType):
             for referent in gc.get_referents(referrer):
@@ -158,34 +151,35 @@ def _of_same_models(trained: dict[int, Any]) -> Iterator[Any]:
     """The parameters of all modules that have a trained one, themselves or in a module within."""
     import torch
 
-    modules = [candidate for candidate in gc.get_objects() if issubclass(type(candidate), torch.nn.Module)]
+    modules = live_objects.of_kinds(torch.nn.Module)
     parents: dict[int, list[Any]] = {}
     for module in modules:
         for child in parts_of(module, "_modules"):
             parents.setdefault(id(child), []).append(module)
     waiting = [module for module in modules if any(id(part) in trained for part in parts_of(module, "_parameters"))]
-    above: dict[int, Any] = {}
-    while waiting:
-        module = waiting.pop()
-        if id(module) not in above:
-            above[id(module)] = module
-            waiting.extend(parents.get(id(module), ()))
-    yield from _parameters_below(above.values())
+    above = _each_from(waiting, lambda module: parents.get(id(module), ()))
+    for module in _each_from(above, lambda module: parts_of(module, "_modules")):
+        yield from parts_of(module, "_parameters")
 
 
-def _parameters_below(modules: Iterable[Any]) -> Iterator[Any]:
-    waiting, seen = list(modules), set()
+def _each_from(modules: Iterable[Any], next_to: Callable[[Any], Iterable[Any]]) -> list[Any]:
+    """The modules, and all that one comes to from them, once each."""
+    waiting, found = list(modules), {}
     while waiting:
         module = waiting.pop()
-        if id(module) not in seen:
-            seen.add(id(module))
-            yield from parts_of(module, "_parameters")
-            waiting.extend(parts_of(module, "_modules"))
+        if id(module) not in found:
+            found[id(module)] = module
+            waiting.extend(next_to(module))
+    return list(found.values())
 
 
 def parameters_of(optimizer: Any) -> list[Any]:
     """All that it trains."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _with_gradients(parameters: list[Any]) -> list[Any]:
+    return [*parameters, *gradients_of(parameters)]
 
 
 def gradients_of(parameters: Iterable[Any]) -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
 from collections.abc import MutableMapping
 from typing import Any
@@ -66,19 +67,16 @@ class StepCounter:
         return REPLACED_AFTER + 2 * self._longest_gap
 
 
+@dataclasses.dataclass(eq=False)
 class Pass:
     """One iteration over a loader."""
 
-    __slots__ = ("batches", "has_stepped", "is_exhausted", "is_training", "loader", "steps_at_batch")
-
-    def __init__(self, loader: weakref.ref) -> None:
-        self.loader = loader
-        self.batches = 0
-        # Whether steps were made between its batches; and whether they are made, or were in the pass before.
-        self.has_stepped = False
-        self.is_training = False
-        self.is_exhausted = False
-        self.steps_at_batch = 0
+    loader: weakref.ref
+    batches: int = 0
+    has_stepped: bool = False  # between its batches
+    is_training: bool = False  # steps are made, or were in the pass before
+    is_exhausted: bool = False
+    steps_at_batch: int = 0
 
 
 class LoaderWatch:

@@ -9,8 +9,8 @@ from .._heap.kept_pools import GRAPHS
 from .._native import Library
 from .._native.epochs import Finding
 from .._native.sites import site_stack, site_text
-from . import accusations, declarations, holders, materiality, patterns
-from .accusations import NOWHERE, Accusation, Line
+from . import accusations, holders, materiality, patterns
+from .accusations import Accusation, Line
 from .holders import Evidence
 from .materiality import MOST_CONFIDENCE
 from .patterns import Leak
@@ -43,13 +43,10 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]], search
     """
     of_lines = accusations.find(library, tracker.cycles, tracker.epochs, tracker.outside)
     accused, kept_after, notes = _without_trained(library, of_lines, tracker)
-    of_gpus = _of_gpus(tracker)
-    audible, audible_of_gpus = (_audible(part, tracker) for part in (accused, of_gpus))
-    silenced = len(accused) - len(audible) + len(of_gpus) - len(audible_of_gpus)
+    audible = [one for one in accused if not one.is_silenced(tracker.suppressions)]
+    silenced = len(accused) - len(audible)
     evidence = tracker.witnesses.of(audible) if searches else tracker.witnesses.remembered(audible)
     audible = _with_graphs(audible, evidence)
-    audible += audible_of_gpus
-    evidence += [holders.NOTHING] * len(audible_of_gpus)
     rates, rooms = _rates(audible), materiality.rooms(gpus)
     rows = []
     benign = []
@@ -98,24 +95,6 @@ def _without_trained(
         if standing == WAS_TRAINED:
             kept_after.add(accusation.line)
     return left, kept_after, notes
-
-
-def _of_gpus(tracker: Tracker) -> list[Accusation]:
-    """What others have of a GPU, and grows."""
-    steps = tracker.epochs.steps_per_epoch or 1.0
-    has_steps = tracker.epochs.steps > 0
-    return [
-        Accusation(finding, NOWHERE, None, finding.bytes_per_epoch / steps if has_steps else None, None)
-        for finding in tracker.outside.found(steps)
-    ]
-
-
-def _audible(accused: list[Accusation], tracker: Tracker) -> list[Accusation]:
-    return [
-        accusation
-        for accusation in accused
-        if not declarations.is_silenced(accusation.kind, accusation.code_line, tracker.suppressions)
-    ]
 
 
 def _order(row: dict[str, Any]) -> tuple[bool, int, float, str, bool]:

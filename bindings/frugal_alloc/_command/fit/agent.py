@@ -303,8 +303,7 @@ class Labels:
         with live_tensors.without_torch_functions():
             for tensor in tensors:
                 for part in live_tensors.plain_parts(tensor):
-                    address = live_tensors.address_of(part)
-                    if address:
+                    if address := live_tensors.address_of(part):
                         self._library.journal_label(address, component)
 
 
