@@ -172,13 +172,17 @@ def test_phase_decorates_recursive_functions_and_threads() -> None:
         if depth:
             recurse(depth - 1)
 
+    def in_a_thread() -> None:
+        seen.append(("", declarations.current()))
+        recurse(3)
+
     with frugal_alloc.phase("training"):
-        thread = threading.Thread(target=recurse, args=(3,))
+        thread = threading.Thread(target=in_a_thread)
         thread.start()
         thread.join()
         recurse(3)
         assert declarations.current() == "training"
-    assert seen == [("recursion", "recursion")] * 8
+    assert seen == [("", "")] + [("recursion", "recursion")] * 8
     assert (_native.load().set_phase(""), declarations.current()) == ("", "")
 
 
