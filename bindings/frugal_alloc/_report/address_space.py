@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -20,47 +19,27 @@ _MOST_COLOURS = 7
 _ORDER = {"other": 98, "awaiting": 99, "free": 100}
 
 
-class Style(NamedTuple):
+class _Block(NamedTuple):
+    start: int  # in the strip
+    bytes: int
+    state: str
+    line: tuple | None  # that made it, as a file and a number; a node or a function where no file is known
+
+
+class _Style(NamedTuple):
     """What is drawn alike."""
 
     css: str  # its class: that of a line, or "other", "awaiting", "free"
     label: str  # the line
 
 
-@dataclasses.dataclass(frozen=True)
-class Patch:
-    """All cells of one style, as the path of an SVG whose unit is a cell."""
-
-    style: str
-    path: str
-    label: str
-    bytes: int
-    blocks: int
-
-
-@dataclasses.dataclass(frozen=True)
-class AddressSpace:
-    gpu: int
-    rows: int
-    patches: list[Patch]
-    segments: int
-    total_bytes: int
-    allocated_bytes: int
-    awaiting_bytes: int
-    free_bytes: int
-    free_pieces: int
-    largest_free_bytes: int
-    unusable_bytes: int  # free, but in handles that tensors in use share
-    cell_bytes: float
-
-
-def address_spaces(document: dict[str, Any]) -> list[AddressSpace]:
-    """One for each GPU of which segments are known, by its number."""
+def address_spaces(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the template draws: one for each GPU of which segments are known, by its number."""
     gpus = sorted({segment["gpu"] for segment in document["segments"]})
     return [space for gpu in gpus if (space := _space(document, gpu))]
 
 
-def _space(document: dict[str, Any], gpu: int) -> AddressSpace | None:
+def _space(document: dict[str, Any], gpu: int) -> dict[str, Any] | None:
     """Segments side by side by address; what lies between them is not drawn: addresses cost nothing."""
     segments = [segment for segment in document["segments"] if segment["gpu"] == gpu]
     segments.sort(key=lambda segment: segment["address"])
@@ -71,30 +50,22 @@ def _space(document: dict[str, Any], gpu: int) -> AddressSpace | None:
     cell_bytes = max(total / (COLUMNS * _MOST_ROWS), _LEAST_BYTES_OF_CELL)
     rows = max(1, min(_MOST_ROWS, -(-int(total / cell_bytes) // COLUMNS)))
     cell_bytes = max(total / (rows * COLUMNS), _LEAST_BYTES_OF_CELL)
-    sizes = {
-        state: [block.bytes for block in blocks if block.state == state] for state in ("allocated", "awaiting", "free")
+    free = [block.bytes for block in blocks if block.state == "free"]
+    held = {
+        f"{state}_bytes": sum(block.bytes for block in blocks if block.state == state)
+        for state in ("allocated", "awaiting", "free")
     }
-    return AddressSpace(
-        gpu=gpu,
-        rows=rows,
-        patches=_patches(blocks, cell_bytes, rows),
-        segments=len(segments),
-        total_bytes=total,
-        allocated_bytes=sum(sizes["allocated"]),
-        awaiting_bytes=sum(sizes["awaiting"]),
-        free_bytes=sum(sizes["free"]),
-        free_pieces=len(sizes["free"]),
-        largest_free_bytes=max(sizes["free"], default=0),
-        unusable_bytes=sum(segment.get("unusable_bytes") or 0 for segment in segments),
-        cell_bytes=cell_bytes,
-    )
-
-
-class _Block(NamedTuple):
-    start: int  # in the strip
-    bytes: int
-    state: str
-    line: tuple | None  # that made it, as a file and a number; a node or a function where no file is known
+    return held | {
+        "gpu": gpu,
+        "rows": rows,
+        "patches": _patches(blocks, cell_bytes, rows),
+        "segments": len(segments),
+        "total_bytes": total,
+        "free_pieces": len(free),
+        "largest_free_bytes": max(free, default=0),
+        # Free, but in handles that tensors in use share.
+        "unusable_bytes": sum(segment["unusable_bytes"] for segment in segments),
+    }
 
 
 def _blocks(document: dict[str, Any], segments: list[dict[str, Any]]) -> Iterator[_Block]:
@@ -111,46 +82,45 @@ def _blocks(document: dict[str, Any], segments: list[dict[str, Any]]) -> Iterato
         start += segment["bytes"]
 
 
-def _patches(blocks: list[_Block], cell_bytes: float, rows: int) -> list[Patch]:
+def _patches(blocks: list[_Block], cell_bytes: float, rows: int) -> list[dict[str, Any]]:
+    """All cells of one style, as the path of an SVG whose unit is a cell."""
     held: collections.Counter[tuple] = collections.Counter()
     for block in blocks:
         if block.state == "allocated" and block.line is not None:
             held[block.line] += block.bytes
     colours = {
-        line: Style(f"c{n}", format_code_line(*line)) for n, (line, _) in enumerate(held.most_common(_MOST_COLOURS))
+        line: _Style(f"c{n}", format_code_line(*line)) for n, (line, _) in enumerate(held.most_common(_MOST_COLOURS))
     }
-    other = Style("other", "")
-    styles = [
-        colours.get(block.line, other) if block.state == "allocated" else Style(block.state, "") for block in blocks
-    ]
-    paths = _paths(blocks, styles, cell_bytes, rows)
-    sizes: dict[Style, list[int]] = {}
-    for block, style in zip(blocks, styles, strict=True):
-        sizes.setdefault(style, []).append(block.bytes)
+    styled: dict[_Style, list[_Block]] = {}
+    for block in blocks:
+        is_allocated = block.state == "allocated"
+        style = colours.get(block.line, _Style("other", "")) if is_allocated else _Style(block.state, "")
+        styled.setdefault(style, []).append(block)
+    paths = _paths(styled, cell_bytes, rows)
     return [
-        Patch(style.css, paths.get(style, ""), style.label, sum(sizes[style]), len(sizes[style]))
-        for style in sorted(sizes, key=lambda style: (_ORDER.get(style.css, 0), style.css))
+        {"style": style.css, "path": paths[style], "label": style.label, "blocks": len(alike)}
+        | {"bytes": sum(block.bytes for block in alike)}
+        for style, alike in sorted(styled.items(), key=lambda item: (_ORDER.get(item[0].css, 0), item[0].css))
     ]
 
 
-def _paths(blocks: list[_Block], styles: list[Style], cell_bytes: float, rows: int) -> dict[Style, str]:
+def _paths(styled: dict[_Style, list[_Block]], cell_bytes: float, rows: int) -> dict[_Style, str]:
     """By style, its runs of cells. A cell is what most of it is."""
-    cells: list[collections.Counter[Style]] = [collections.Counter() for _ in range(rows * COLUMNS)]
-    for block, style in zip(blocks, styles, strict=True):
-        end = block.start + block.bytes
-        for number in range(int(block.start / cell_bytes), min(int(end / cell_bytes) + 1, len(cells))):
-            covered = min(end, (number + 1) * cell_bytes) - max(block.start, number * cell_bytes)
-            if covered > 0:
-                cells[number][style] += covered
-    paths: dict[Style, str] = {}
+    cells: list[collections.Counter[_Style]] = [collections.Counter() for _ in range(rows * COLUMNS)]
+    for style, blocks in styled.items():
+        for block in blocks:
+            end = block.start + block.bytes
+            for number in range(int(block.start / cell_bytes), min(int(end / cell_bytes) + 1, len(cells))):
+                covered = min(end, (number + 1) * cell_bytes) - max(block.start, number * cell_bytes)
+                if covered > 0:
+                    cells[number][style] += covered
+    paths = dict.fromkeys(styled, "")
     for row in range(rows):
         column = 0
-        kinds = (
-            max(cell, key=cell.__getitem__) if cell else None for cell in cells[row * COLUMNS : (row + 1) * COLUMNS]
-        )
+        kinds = (max(cell, key=cell.get) if cell else None for cell in cells[row * COLUMNS : (row + 1) * COLUMNS])
         for style, run in itertools.groupby(kinds):
             width = len(list(run))
             if style is not None:
-                paths[style] = paths.get(style, "") + f"M{column} {row}h{width}v1h-{width}z"
+                paths[style] += f"M{column} {row}h{width}v1h-{width}z"
             column += width
     return paths

@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 from .._common.messages import format_code_line
 
-Column = Literal["bytes", "peak_bytes"]
-
-# A narrower cell can be neither read nor hit.
-_NARROWEST = 0.0015
+# A narrower cell, in percent, can be neither read nor hit.
+_NARROWEST = 0.15
 # Deeper than any stack that is read; a recursion without end in a file must not make a page without end.
 _DEEPEST = 60
-
-
-@dataclasses.dataclass
-class Cell:
-    """One frame of a flame graph: the bytes of all stacks that go through it from the same callers."""
-
-    depth: int
-    left: float
-    width: float
-    label: str
-    code: str
-    file: str
-    bytes: int
-    # "own": the user's code; "library"; "node": an autograd node; "rest": several that are too narrow to be drawn.
-    kind: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Flame:
-    column: Column
-    cells: list[Cell]
-    depth: int
-    total_bytes: int
 
 
 class _Node:
@@ -48,8 +22,12 @@ class _Node:
         self.children: dict[tuple, _Node] = collections.defaultdict(_Node)
 
 
-def flame(document: dict[str, Any], column: Column, most_cells: int) -> Flame | None:
-    """The graph of what is held now ("bytes") or was at the peak; None where nothing was."""
+def flame(document: dict[str, Any], column: str, most_cells: int) -> dict[str, Any] | None:
+    """What the template draws of what is held now ("bytes") or was at the peak ("peak_bytes"); None where nothing was.
+
+    A cell is one frame: the bytes of all stacks that go through it from the same callers. Its kind is "own", the user's
+    code; "library"; "node", of autograd; or "rest", several that are too narrow to be drawn.
+    """
     root, frames = _Node(), document["frames"]
     several_gpus = len({site["gpu"] for site in document["sites"]}) > 1
     for site in document["sites"]:
@@ -60,7 +38,7 @@ def flame(document: dict[str, Any], column: Column, most_cells: int) -> Flame | 
             node.bytes += site[column]
     if not root.bytes:
         return None
-    cells = [Cell(0, 0.0, 100.0, "all memory in tensors", "", "", root.bytes, "rest")]
+    cells = [_cell(("all", "all memory in tensors"), 0, 0.0, 100.0, root.bytes, frames)]
     # Breadth first, so that what is left out where there are too many cells is what is deepest.
     level = [(root, 0.0, 100.0)]
     for depth in range(1, _DEEPEST + 1):
@@ -68,7 +46,7 @@ def flame(document: dict[str, Any], column: Column, most_cells: int) -> Flame | 
         placed = placed[: most_cells - len(cells)]
         cells += [_cell(key, depth, left, width, node.bytes, frames) for key, node, left, width in placed]
         level = [(node, left, width) for _, node, left, width in placed]
-    return Flame(column, cells, max(cell.depth for cell in cells) + 1, root.bytes)
+    return {"column": column, "cells": cells, "depth": cells[-1]["depth"] + 1, "total_bytes": root.bytes}
 
 
 def _keys(site: dict[str, Any], frames: list[dict[str, Any]], several_gpus: bool) -> Iterator[tuple]:
@@ -88,37 +66,36 @@ def _keys(site: dict[str, Any], frames: list[dict[str, Any]], several_gpus: bool
 
 def _placed(node: _Node, left: float, width: float) -> Iterator[tuple[tuple, _Node, float, float]]:
     """The children side by side, the largest first; those that would be too narrow as one."""
-    rest = _Node()
-    few = 0
+    rest, few = _Node(), 0
     for key, child in sorted(node.children.items(), key=lambda item: -item[1].bytes):
         extent = width * child.bytes / node.bytes
-        if extent < 100 * _NARROWEST:
+        if extent < _NARROWEST:
             rest.bytes += child.bytes
             few += 1
             continue
         yield key, child, left, extent
         left += extent
-    if few and (extent := width * rest.bytes / node.bytes) >= 100 * _NARROWEST:
+    if few and (extent := width * rest.bytes / node.bytes) >= _NARROWEST:
         yield ("rest", few), rest, left, extent
 
 
-def _cell(key: tuple, depth: int, left: float, width: float, size: int, frames: list[dict[str, Any]]) -> Cell:
-    kind, code, file = key[0], "", ""
-    if kind == "frame":
+def _cell(
+    key: tuple, depth: int, left: float, width: float, size: int, frames: list[dict[str, Any]]
+) -> dict[str, Any]:
+    file, code = "", ""
+    if key[0] == "frame":
         frame = frames[key[1]]
         file, code = frame["file"], frame["code"]
         label = f"{frame['function']} {format_code_line(file, frame['line'])}".strip()
         kind = "library" if is_library(file) else "own"
-    elif kind == "place":
+    elif key[0] == "place":
         label, file = format_code_line(key[1], key[2]) or key[3] or "where is not known", key[1] or ""
-        kind = "own" if key[1] else "rest"
-    elif kind == "node":
-        label = f"{key[1]} (backward)"
-    elif kind == "gpu":
-        label, kind = f"GPU {key[1]}", "rest"
+        kind = "own" if file else "rest"
     else:
-        label = f"{key[1]:,} smaller"
-    return Cell(depth, round(left, 3), round(width, 3), label, code[:200], file[-300:], size, kind)
+        words = {"all": "{}", "node": "{} (backward)", "gpu": "GPU {}", "rest": "{:,} smaller"}
+        label, kind = words[key[0]].format(key[1]), "node" if key[0] == "node" else "rest"
+    place = {"depth": depth, "left": round(left, 3), "width": round(width, 3)}
+    return place | {"label": label, "code": code[:200], "file": file[-300:], "bytes": size, "kind": kind}
 
 
 def is_library(file: str) -> bool:

@@ -6,7 +6,6 @@ Whatever comes from the document is text to it: the templates escape all of it. 
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
 import itertools
 from pathlib import Path
@@ -16,22 +15,10 @@ import jinja2
 
 from .._common.messages import format_code_line, format_count, share_text
 from .._tracking.materiality import material_and_small
-from . import gpus, pages
-from .address_space import AddressSpace, address_spaces
-from .chart import MemoryChart, charts
-from .flame import Flame, flame, is_library
-from .headline import (
-    KIND_NAMES,
-    OOM_NAMES,
-    has_several_gpus,
-    headline,
-    held,
-    recovery,
-    sentence,
-    small_count,
-    small_sentence,
-    time_left,
-)
+from . import gpus, headline, pages
+from .address_space import address_spaces
+from .chart import charts
+from .flame import flame, is_library
 from .join import worst_first
 from .schema import conform
 
@@ -41,36 +28,9 @@ _MOST_CELLS = 1500
 _MOST_CHARTS = 16
 _MOST_VERDICTS = 50
 _MOST_FRAMES = 40
-_MOST_HOLDERS = 12
 _MOST_NOTES = 50
 # Ranks whose charts are drawn; the table has all.
 _MOST_DRAWN_RANKS = 8
-
-
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """A piece of what fills the GPU, in percent of the whole."""
-
-    style: str
-    name: str
-    bytes: int
-    percent: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Pictures:
-    """What is drawn of one process. `prefix` keeps the ids of several apart."""
-
-    prefix: str
-    title: str
-    document: dict[str, Any]
-    charts: list[MemoryChart]
-    flames: list[Flame]
-    sites: list[dict[str, Any]]
-    sorted_by: str
-    left_out_sites: int
-    left_out_bytes: int
-    address_spaces: list[AddressSpace]
 
 
 def render(document: dict[str, Any]) -> str:
@@ -80,34 +40,24 @@ def render(document: dict[str, Any]) -> str:
         BadDocument: it is not a report.
     """
     document = conform(document)
-    text, mood = headline(document)
+    text, mood = headline.headline(document)
     groups, small = material_and_small(document["verdicts"])
-    template = _environment().get_template("page.html.jinja")
-    return template.render(
-        document=document,
-        headline=text,
-        mood=mood,
-        groups=groups[:_MOST_VERDICTS],
-        left_out_verdicts=max(0, len(groups) - _MOST_VERDICTS),
-        small=small[:_MOST_VERDICTS],
-        small_count=small_count(small),
-        small_sentence=small_sentence(document["epochs"]),
-        names_gpu=has_several_gpus(document),
-        holdings=_holdings(document["oom"]) if document["oom"] else [],
-        pictures=_all_pictures(document),
-        notes=document["notes"][:_MOST_NOTES],
-        most_holders=_MOST_HOLDERS,
-        kind_names=KIND_NAMES,
-        oom_names=OOM_NAMES,
-        sentence=sentence,
-        held=held,
-        time_left=time_left,
-        recovery=recovery,
-        gpus=gpus,
-        found=_found,
-        place=format_code_line,
-        is_library=is_library,
-        stack=lambda one, owner: _stack(owner, one),
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(
+            document=document,
+            headline=text,
+            mood=mood,
+            groups=groups[:_MOST_VERDICTS],
+            left_out_verdicts=max(0, len(groups) - _MOST_VERDICTS),
+            small=small[:_MOST_VERDICTS],
+            small_count=headline.small_count(small),
+            names_gpu=headline.has_several_gpus(document),
+            holdings=_holdings(document["oom"]) if document["oom"] else [],
+            pictures=_all_pictures(document),
+            notes=document["notes"][:_MOST_NOTES],
+        )
     )
 
 
@@ -116,10 +66,18 @@ def _environment() -> jinja2.Environment:
     """Compiles the templates once: a search for a batch that fits draws a page at each error."""
     environment = pages.environment(Path(__file__).parent)
     environment.filters |= {"command": _format_command, "share": share_text}
+    environment.globals |= {
+        "words": headline,
+        "gpus": gpus,
+        "found": _found,
+        "place": format_code_line,
+        "is_library": is_library,
+        "stack": _stack,
+    }
     return environment
 
 
-def _all_pictures(document: dict[str, Any]) -> list[Pictures]:
+def _all_pictures(document: dict[str, Any]) -> list[dict[str, Any]]:
     ranks = document["ranks"]
     if len(ranks) < 2:
         return [_pictures(document, "", "", 1)]
@@ -137,28 +95,33 @@ def _found(verdicts: list[dict[str, Any]]) -> str:
     """What a rank has found, counted: 2 findings, 1 small one."""
     causes, small = material_and_small(verdicts)
     findings = format_count(len(causes), "finding")
-    return f"{findings}, {small_count(small)}" if small else findings
+    return f"{findings}, {headline.small_count(small)}" if small else findings
 
 
-def _pictures(document: dict[str, Any], prefix: str, title: str, sharing: int) -> Pictures:
-    """`sharing`: how many such there will be on the page, which is to stay small."""
-    most_sites = _MOST_SITES // sharing
+def _pictures(document: dict[str, Any], prefix: str, title: str, sharing: int) -> dict[str, Any]:
+    """What is drawn of one process.
+
+    Args:
+        document: Its report.
+        prefix: Keeps the ids of several processes apart.
+        title: Which of several it is.
+        sharing: How many such there will be on the page, which is to stay small.
+    """
     sites = sorted(_lines(document), key=lambda one: (-max(one["bytes"], one["peak_bytes"]), -one["bytes"]))
-    rest = sites[most_sites:]
+    shown, rest = sites[: _MOST_SITES // sharing], sites[_MOST_SITES // sharing :]
     flames = (flame(document, figure, _MOST_CELLS // sharing) for figure in ("bytes", "peak_bytes"))
     column = "bytes" if any(site["bytes"] for site in sites) else "peak_bytes"
-    return Pictures(
-        prefix=prefix,
-        title=title,
-        document=document,
-        charts=charts(document)[: _MOST_CHARTS // sharing],
-        flames=[graph for graph in flames if graph],
-        sites=sorted(sites[:most_sites], key=lambda one: (-one[column], -one["peak_bytes"])),
-        sorted_by=column,
-        left_out_sites=len(rest),
-        left_out_bytes=sum(site["bytes"] for site in rest),
-        address_spaces=address_spaces(document)[: _MOST_CHARTS // sharing],
-    )
+    return {
+        "prefix": prefix,
+        "title": title,
+        "charts": charts(document)[: _MOST_CHARTS // sharing],
+        "flames": [graph for graph in flames if graph],
+        "sites": sorted(shown, key=lambda one: (-one[column], -one["peak_bytes"])),
+        "sorted_by": column,
+        "left_out_sites": len(rest),
+        "left_out_bytes": sum(site["bytes"] for site in rest),
+        "address_spaces": address_spaces(document)[: _MOST_CHARTS // sharing],
+    }
 
 
 def _lines(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -169,13 +132,13 @@ def _lines(document: dict[str, Any]) -> list[dict[str, Any]]:
         line = lines.setdefault(key, site | {"bytes": 0, "peak_bytes": 0, "blocks": 0, "within": collections.Counter()})
         for figure in ("bytes", "peak_bytes", "blocks"):
             line[figure] += site[figure]
-        inner = itertools.takewhile(lambda frame: is_library(frame["file"]), _stack(document, site))
+        inner = itertools.takewhile(lambda frame: is_library(frame["file"]), _stack(site, document))
         if site["bytes"] and (frame := _telling(list(inner))) is not None:
             line["within"][frame["file"], frame["line"]] += site["bytes"]
     return list(lines.values())
 
 
-def _stack(document: dict[str, Any], row: dict[str, Any]) -> list[dict[str, Any]]:
+def _stack(row: dict[str, Any], document: dict[str, Any]) -> list[dict[str, Any]]:
     return [document["frames"][number] for number in row["stack"][:_MOST_FRAMES]]
 
 
@@ -185,21 +148,28 @@ def _telling(frames: list[dict[str, Any]]) -> dict[str, Any] | None:
     return next(of_library, None)
 
 
-def _holdings(oom: dict[str, Any]) -> list[Part]:
-    """Who held the GPU when memory ran out, and what was asked for."""
-    ours_free = oom["reserved_bytes"] - oom["allocated_bytes"] - oom["awaiting_bytes"] - oom["kept_bytes"]
-    parts = (
+def _holdings(oom: dict[str, Any]) -> list[dict[str, Any]]:
+    """Who held the GPU when memory ran out, and what was asked for, in percent of the whole."""
+    parts = [
         ("tensors", "tensors", oom["allocated_bytes"]),
         ("awaiting", "freed, but a stream may still use it", oom["awaiting_bytes"]),
-        ("free", "free, held by the allocator", ours_free),
+        (
+            "free",
+            "free, held by the allocator",
+            oom["reserved_bytes"] - oom["allocated_bytes"] - oom["awaiting_bytes"] - oom["kept_bytes"],
+        ),
         ("kept", "free, kept by CUDA graphs and pools", oom["kept_bytes"]),
         ("native", "PyTorch's own allocator", oom["native_reserved_bytes"]),
         ("outside", "outside of PyTorch: other programs, CUDA itself", oom["outside_bytes"]),
         ("unused", "not held by anybody", oom["device_free_bytes"]),
-    )
+    ]
     whole = max(sum(max(size, 0) for _, _, size in parts), oom["device_total_bytes"], oom["requested_bytes"], 1)
-    wanted = ("wanted", "asked for", oom["requested_bytes"])
-    return [Part(style, name, size, 100 * size / whole) for style, name, size in (*parts, wanted) if size > 0]
+    parts.append(("wanted", "asked for", oom["requested_bytes"]))
+    return [
+        {"style": style, "name": name, "bytes": size, "percent": 100 * size / whole}
+        for style, name, size in parts
+        if size > 0
+    ]
 
 
 def _format_command(words: list[str]) -> str:
