@@ -8,4 +8,4 @@ from pathlib import Path
 from carried_out import command  # noqa: F401
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / "reports"), str(TESTS / "cli")]
+sys.path[:0] = [str(TESTS / "reports"), str(TESTS / "cli"), str(TESTS / "top")]

@@ -1,4 +1,4 @@
-"""Settings come from programs, users and shells: each is taken, or refused in one line that says what is allowed."""
+"""Settings and arguments may be anything: each is taken, or refused in one line that says what is allowed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import damage
 import frugal_alloc
+import hostile
 import pytest
 from frugal_alloc._simulation import simulated_gpu
 from frugal_alloc._switch.settings import to_text
 
 VALUES = (
-    *damage.NUMBERS,
-    *damage.TEXTS,
+    *hostile.NUMBERS,
+    *hostile.TEXTS,
     None,
     True,
     False,
@@ -72,23 +72,17 @@ def simulated(**changes: str) -> dict[str, str]:
     return simulated_gpu.environment(2 << 30, backing="none", base=environment) | changes
 
 
-def assert_one_line(text: str, case: str) -> None:
-    assert text, case
-    assert all(one.isprintable() for one in text), f"{case}: {text!r}"
-    assert len(text) < 1500, case
-
-
 def test_any_value_is_put_into_words_or_refused() -> None:
     taken = refused = 0
-    for number in range(TEXTS * damage.ROUNDS):
-        chance = random.Random(f"settings {damage.SEED} {number}")
+    for number in range(TEXTS * hostile.ROUNDS):
+        chance = random.Random(f"settings {hostile.SEED} {number}")
         settings: dict[str, Any] = {key: chance.choice(VALUES) for key in chance.sample(KEYS, chance.randrange(1, 4))}
-        case = f"settings, seed {damage.SEED}, case {number}"
+        case = f"settings, seed {hostile.SEED}, case {number}"
         try:
             text = to_text(**settings)
         except frugal_alloc.FrugalAllocError as error:
             refused += 1
-            assert_one_line(str(error), case)
+            hostile.assert_one_line(str(error), case)
             continue
         taken += 1
         assert "\0" not in text, case
@@ -99,14 +93,14 @@ def test_any_value_is_put_into_words_or_refused() -> None:
 
 
 def test_enable_takes_any_value_or_refuses_it_and_changes_nothing() -> None:
-    line = [sys.executable, "-c", ENABLING, str(Path(__file__).parent), str(400 * damage.ROUNDS)]
+    line = [sys.executable, "-c", ENABLING, str(Path(__file__).parent), str(400 * hostile.ROUNDS)]
     done = subprocess.run(line, env=simulated(), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     taken, refused = json.loads(done.stdout.rpartition("RESULTS")[2])
     print(f"enable: {taken} taken, {len(refused)} refused")
     assert min(taken, len(refused)) > 10
     for message in refused:
-        assert_one_line(message, "enable")
+        hostile.assert_one_line(message, "enable")
 
 
 PROGRAM = [sys.executable, "-m", "frugal_alloc", "run", __file__]
@@ -134,7 +128,7 @@ DRIVER = [sys.executable, "-S", "-c", "import ctypes; ctypes.CDLL('libcuda.so.1'
 def test_the_environment_is_refused_in_one_line(line: list[str], name: str, value: str) -> None:
     done = subprocess.run(line, env=simulated(**{name: value}), capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout) == (2, ""), done
-    assert_one_line(done.stderr.removesuffix("\n"), name)
+    hostile.assert_one_line(done.stderr.removesuffix("\n"), name)
 
 
 @pytest.mark.parametrize("libraries", ["/nowhere", "/dev/null", "a:b", "\n", "\x1b[2J"])
@@ -143,3 +137,24 @@ def test_a_folder_of_libraries_that_cannot_be_is_refused(
 ) -> None:
     monkeypatch.setenv("FRUGAL_SIM_LIBRARIES", libraries)
     command("simulate", "--memory", "1GiB", "--", "true").assert_refused(libraries)
+
+
+def test_any_argument_is_taken_or_refused_in_one_line(command: Any, tmp_path: Path) -> None:
+    """Words that are options, numbers, markup, or no text at all, anywhere on the command line."""
+    options = ("--", "-", "-x", "-h=1", "--json", "--html", "--html=", "--compare", "--memory", "--gpu")
+    values = ("min", "1e400GiB", "9" * 400 + "GiB", "-1", "0x10", "\u0661\u0662GiB", "nan", "%s%n", "@file", "=")
+    words = [*hostile.TEXTS, *options, *values, "\udcff\udcfe"]
+    # What no program can be given.
+    words = [word.replace("\x00", "\x01").replace("\ud800", "\udc80") for word in words]
+    commands = ("report", "replay", "simulate", "doctor", "preload", "install-hook", "remove-hook", "run", "")
+    tried = 200 * hostile.ROUNDS
+    for number in range(tried):
+        chance = random.Random(f"arguments {hostile.SEED} {number}")
+        line = [chance.choice(commands), *(chance.choice(words) for _ in range(chance.randrange(1, 4)))]
+        # What would run something, or change this Python, is another test's.
+        if {"-h", "-h=1"} & set(line) or (line[0] in ("run", "simulate") and "--" in line):
+            continue
+        outcome = command(*line)
+        if outcome.status != 0:
+            outcome.assert_refused(f"arguments, seed {hostile.SEED}, case {number}: {line!r:.300}")
+    print(f"{tried} command lines")

@@ -1,4 +1,4 @@
-"""Histories that some program has made up, as bench/generators/README.md describes them."""
+"""Histories that some program has made up, as bench/generators/README.md describes them; bad ones: tests/bad_input."""
 
 from __future__ import annotations
 
@@ -45,51 +45,6 @@ def test_marks_are_read_and_may_be_missing(tmp_path: Path) -> None:
     assert (marked.warm_up_end, marked.turn_ends, marked.stream_lag) == (2, (1, 4), 3)
     plain = history_files.read(write(tmp_path / "b.json", TWO, warm_up_end=None))
     assert (plain.warm_up_end, plain.turn_ends, plain.stream_lag) == (None, (), 0)
-
-
-BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "no events": ([], {}, "it has no event"),
-    "events are no list": ("none", {}, "its events is str, not a list"),
-    "event is no list": ([3], {}, "event 0 is 3, not a list of numbers"),
-    "event of text": ([["alloc", 0, 1, 0]], {}, "event 0 is .*, not a list of numbers"),
-    "event of truths": ([[False, 0, 1, 0]], {}, "event 0 is .*, not a list of numbers"),
-    "event of fractions": ([[0, 0, 1.5, 0]], {}, "event 0 is .*, not a list of numbers"),
-    "unknown operation": ([[2, 0]], {}, "event 0 is .*, neither an allocation nor a free"),
-    "too short": ([[0, 0, 512]], {}, "event 0 is .*, neither an allocation nor a free"),
-    "numbers not in order": ([[0, 1, 512, 0]], {}, "event 0 makes allocation 1, and the next is 0"),
-    "made twice": ([[0, 0, 512, 0], [0, 0, 512, 0]], {}, "event 1 makes allocation 0, and the next is 1"),
-    "no size": ([[0, 0, 0, 0]], {}, "event 0 has 0 bytes"),
-    "too large": ([[0, 0, 1 << 60, 0]], {}, "event 0 has .* bytes"),
-    "no such stream": ([[0, 0, 512, -1]], {}, "event 0 is on stream -1"),
-    "too many streams": ([[0, 0, 512, 1024]], {}, "event 0 is on stream 1024"),
-    "freed before made": ([[1, 0]], {}, "event 0 frees allocation 0, which is not allocated then"),
-    "freed twice": ([[0, 0, 512, 0], [1, 0], [1, 0]], {}, "event 2 frees allocation 0"),
-    "ready at once": ([[0, 0, 512, 0], [1, 0, 1, 1]], {}, "event 1 is ready at 1"),
-    "ready after the end": ([[0, 0, 512, 0], [1, 0, 1, 3]], {}, "event 1 is ready at 3"),
-    "ready out of order": (
-        [[0, 0, 512, 0], [0, 1, 512, 0], [1, 0, 1, 6], [1, 1, 1, 5], [0, 2, 1, 0], [0, 3, 1, 0]],
-        {},
-        "event 3 is ready at 5",
-    ),
-    "turns descend": (TWO, {"turn_ends": [2, 1]}, "turn_ends do not ascend"),
-    "turn after the end": (TWO, {"turn_ends": [5]}, "'turn_ends' is 5"),
-    "turn of text": (TWO, {"turn_ends": ["1"]}, "'turn_ends' is \"1\""),
-    "warm-up after the end": (TWO, {"warm_up_end": 5}, "'warm_up_end' is 5"),
-    "lag of text": (TWO, {"stream_lag": "3"}, "'stream_lag' is \"3\""),
-    "later version": (TWO, {"frugal_alloc_history": 2}, "it is of version 2"),
-    "version of text": (TWO, {"frugal_alloc_history": "1"}, 'it is of version "1"'),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_list_gets_one_line_that_names_it_and_status_2(case: str, tmp_path: Path, command: Any) -> None:
-    events, others, reason = BAD[case]
-    path = write(tmp_path / "bad.json", events, **others)
-    with pytest.raises(history_files.HistoryError, match=reason):
-        history_files.read(path)
-    outcome = command("replay", path)
-    outcome.assert_refused(case)
-    assert outcome.err.startswith(f"frugal-alloc replay: {path}: ")
 
 
 def test_more_events_than_can_be_replayed_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""frugal-alloc report: prints, joins and compares what runs have reported; bad files get one line and status 2."""
+"""frugal-alloc report: prints, joins and compares what runs have reported; bad files are tests/bad_input's."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reports"))
 import report_samples as samples
@@ -107,26 +105,6 @@ def test_logs_of_tensorflow_are_printed(command: Any) -> None:
     assert (outcome.status, outcome.err) == (0, "")
     assert "leak" in outcome.out
     assert "step" in outcome.out
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("", "is empty"),
-        ({"memoryProfilePerAllocator": {}}, "it is a profile of TensorFlow, and those are not read: open it in"),
-        ("hello", "neither a report of frugal_alloc nor a TensorFlow log"),
-        ("{", "is damaged (JSON:"),
-        ("[" * 100_000, "is damaged (JSON:"),
-        ({"schema": "frugal_alloc.report", "version": 9}, "it is of version 9, and this frugal_alloc knows 1"),
-        ({"schema": "frugal_alloc.comparison", "version": 1}, "it is not a report of frugal_alloc"),
-        ({"schema": "frugal_alloc.report", "version": 1, "sites": 7}, "sites: a list is wanted, not 7"),
-    ],
-)
-def test_a_bad_file_gets_one_line(command: Any, tmp_path: Path, content: Any, expected: str) -> None:
-    outcome = command("report", written(tmp_path, content))
-    outcome.assert_refused(expected)
-    assert expected in outcome.err
-    assert outcome.err.startswith(f"frugal-alloc report: {tmp_path / 'report.json'}")
 
 
 def test_a_missing_file_is_named(command: Any, tmp_path: Path) -> None:

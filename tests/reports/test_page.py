@@ -7,6 +7,9 @@ import re
 import report_samples as samples
 from drawn_pages import Seen, text_of
 from frugal_alloc._report import join, page, text
+from frugal_alloc._report.address_space import address_spaces
+from frugal_alloc._report.flame import flame
+from frugal_alloc._report.schema import conform
 
 
 def test_the_verdict_comes_first_with_its_line_code_rate_and_remedy() -> None:
@@ -87,30 +90,20 @@ def test_sites_are_said_once_for_now_and_once_for_the_peak() -> None:
 
 
 def test_cells_of_the_flame_graph_lie_within_the_ones_above() -> None:
-    from frugal_alloc._report.flame import flame
-    from frugal_alloc._report.schema import conform
-
     for make in (samples.leaking, samples.huge):
         graph = flame(conform(make()), "peak_bytes", 1500)
         assert graph is not None
-        for cell in graph.cells[1:]:
-            above = [
-                one
-                for one in graph.cells
-                if one.depth == cell.depth - 1 and one.left <= cell.left + 0.002
-                and cell.left + cell.width <= one.left + one.width + 0.003
-            ]  # fmt: skip
-            assert len(above) >= 1, cell
+        for cell in graph["cells"][1:]:
+            left, right = cell["left"] + 0.002, cell["left"] + cell["width"] - 0.003
+            above = (one for one in graph["cells"] if one["depth"] == cell["depth"] - 1)
+            assert any(one["left"] <= left and right <= one["left"] + one["width"] for one in above), cell
 
 
 def test_the_address_space_adds_up() -> None:
-    from frugal_alloc._report.address_space import address_spaces
-    from frugal_alloc._report.schema import conform
-
     space = address_spaces(conform(samples.healthy()))[0]
-    assert space.allocated_bytes + space.awaiting_bytes + space.free_bytes == space.total_bytes
-    cells = sum(int(width) for patch in space.patches for width in re.findall(r"h(\d+)v1", patch.path))
-    assert cells == 400 * space.rows
+    assert space["allocated_bytes"] + space["awaiting_bytes"] + space["free_bytes"] == space["total_bytes"]
+    cells = sum(int(width) for patch in space["patches"] for width in re.findall(r"h(\d+)v1", patch["path"]))
+    assert cells == 400 * space["rows"]
 
 
 def test_unusable_memory_is_said_where_it_is_a_hundredth() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._command.report_files import ReportError, read
+from frugal_alloc._command.report_files import read
 from frugal_alloc._report import page, text
 from frugal_alloc._report.headline import headline
 
@@ -126,32 +126,3 @@ def test_weights_that_are_as_many_as_steps_but_small_are_no_leak(tmp_path: Path)
     head, bin_line, *_ = OLD.splitlines(keepends=True)
     report = log(tmp_path / "run.log", steps + head + bin_line + weights + large)
     assert (report["oom"]["verdict"], report["verdicts"]) == ("too_big", [])
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        # An empty plane, that of the host as TensorFlow writes it, and TensorBoard's tool "memory_profile".
-        b"\n\x02\x08\x01",
-        b"\n\x98\x80\xc4\x01\x12\x09/host:CPU" + bytes(100),
-        b'{"memoryProfilePerAllocator": {"GPU_0_bfc": {"memoryProfileSnapshots": []}}}',
-        b' {"memoryProfilePerAllocator": 7}',
-    ],
-)
-def test_profiles_are_refused_and_what_to_use_instead_is_said(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "run.xplane.pb"
-    path.write_bytes(content)
-    with pytest.raises(ReportError) as refused:
-        read(path)
-    assert str(refused.value).startswith(f"{path}: it is a profile of TensorFlow, and those are not read: ")
-    assert "TensorBoard" in str(refused.value) and "get_memory_info" in str(refused.value)
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("content", ["", "hello\n", "{}", "[]"])
-def test_other_files_are_refused_in_one_line(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "file"
-    with pytest.raises(ReportError) as refused:
-        log(path, content)
-    assert str(refused.value).startswith(str(path))
-    assert "\n" not in str(refused.value)

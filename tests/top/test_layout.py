@@ -11,48 +11,7 @@ import pytest
 from frugal_alloc._command.top import command, layout, picture
 from rich.cells import cell_len
 from rich.console import Console
-
-GIB = 1 << 30
-NOBODY = {"processes": [], "gpus": [], "of_other_users": 0, "left_out": 0}
-
-
-def gpu(number: int = 0, **changes: Any) -> dict[str, Any]:
-    return {
-        "gpu": number,
-        "name": "NVIDIA H100",
-        "uuid": f"GPU-{number}",
-        "total_bytes": 80 * GIB,
-        "free_bytes": 20 * GIB,
-        "limit_bytes": 0,
-        "allocated_bytes": 30 * GIB,
-        "reserved_bytes": 40 * GIB,
-        "waste_bytes": 10 * GIB,
-        "peak_allocated_bytes": 35 * GIB,
-        "stitches": 1234,
-        "out_of_memory_errors": 0,
-        "last_out_of_memory": None,
-        **changes,
-    }
-
-
-def process(pid: int, *gpus: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    return {
-        "pid": pid,
-        "problem": None,
-        "age_seconds": 3725.0,
-        "command": ["/usr/bin/python3", "/home/somebody/project/train.py", "--lr", "0.1"],
-        "simulated": False,
-        "node": "",
-        "tracking": True,
-        "epochs": 3,
-        "gpus": list(gpus) or [gpu()],
-        "verdicts": [],
-        **changes,
-    }
-
-
-def of(*processes: dict[str, Any]) -> dict[str, Any]:
-    return {**NOBODY, "processes": list(processes), "gpus": picture._gpus(list(processes))}
+from top_samples import GIB, gpu, of, process
 
 
 def text(document: dict[str, Any]) -> list[str]:

@@ -79,9 +79,7 @@ def _placed(node: _Node, left: float, width: float) -> Iterator[tuple[tuple, _No
         yield ("rest", few), rest, left, extent
 
 
-def _cell(
-    key: tuple, depth: int, left: float, width: float, size: int, frames: list[dict[str, Any]]
-) -> dict[str, Any]:
+def _cell(key: tuple, depth: int, left: float, width: float, size: int, frames: list[dict[str, Any]]) -> dict[str, Any]:
     file, code = "", ""
     if key[0] == "frame":
         frame = frames[key[1]]

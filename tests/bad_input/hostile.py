@@ -1,4 +1,7 @@
-"""Damage, as disks, networks and strangers do it: drawn from a seed, so that each case can be had again."""
+"""What disks, networks and strangers send to whatever reads: values, things at a path, and damage drawn from a seed.
+
+One list for all readers: files, settings, arguments, answers of other processes, texts of pages.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +10,57 @@ import json
 import lzma
 import os
 import random
+import stat
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-# FRUGAL_FUZZ_ROUNDS=20 makes every test of this folder try twenty times as much; FRUGAL_TEST_SEED other cases.
+# FRUGAL_FUZZ_ROUNDS=20 makes every test that draws from here try twenty times as much; FRUGAL_TEST_SEED other cases.
 ROUNDS = int(os.environ.get("FRUGAL_FUZZ_ROUNDS", "1"))
 SEED = int(os.environ.get("FRUGAL_TEST_SEED", "1"))
 
-INTERESTING = (
-    b"",
-    b"\0",
-    b"\xff",
-    b"\xff\xff\xff\x7f",
-    b"\x80\x04",
-    b"NaN",
-    b"-1e999",
-    b"1" * 5000,
-    b"[" * 3000,
-    b"\n\n",
-)
+BYTES = (b"", b"\0", b"\xff", b"\xff\xff\xff\x7f", b"\x80\x04", b"NaN", b"-1e999", b"1" * 5000, b"[" * 3000, b"\n\n")
 NUMBERS = (-1, 0, 1, 1 << 31, 1 << 62, 1 << 64, 10**30, -0.0, 0.5, 1e300, float("inf"), float("-inf"), float("nan"))
-TEXTS = (
-    "",
-    "\n",
-    "\x00",
-    "\x1b[2J",
-    "\u202ebackwards",
-    "\ud800",
-    "<script>",
-    "x" * 30_000,
-    "../../etc/passwd",
-    "9" * 5000,
-)
+# What steers a terminal, breaks a line, or has text read in another order than it is written.
+STEERING = "\x1b[2J\x1b]0;owned\x07\r\n\t\u202e\u2066\u200f\x85\x9b31m\x7f\x00"
+MARKUP = (
+    "<script>alert(1)</script>", "</script><script>x()", "</style>", "</title>", "<!--", "-->", "<![CDATA[", "]]>",
+    '"', "'", "`", "&", "&lt;", "&#x3c;img src=x onerror=y&#x3e;", '" onmouseover="x()', "' autofocus onfocus='x()",
+    "javascript:x()", "data:text/html,<b>", "<img src=x onerror=x()>", "<svg/onload=x()>", "<a href=//evil>",
+    "</code></p>", "{{ 7 * 7 }}", "{% include 'page.js' %}", "{# #}", "${7*7}", "\\u003cscript\\u003e", "\\", "//",
+    "/*", "*/", "%3Cscript%3E",
+)  # fmt: skip
+LETTERS = (
+    *STEERING, "\x01", "\x08", "\x0b", "\x0c", "\u2028", "\u2029", "\ufeff", "\ufffe", "\ud800", "\udfff", "\udc80",
+    "\U0010ffff", "e\u0301\u0302" * 5, "\ufdfa", "\u0627\u0644\u0639", "\u65e5\u672c",
+)  # fmt: skip
+TEXTS = ("", "\n", "\x00", STEERING, "\ud800", MARKUP[0], "x" * 30_000, "../../etc/passwd", "9" * 5000)
+
+# What may be where a file is expected; each is given the path.
+THINGS: dict[str, Callable[[Path], Any]] = {
+    "nothing": lambda path: None,
+    "a folder": lambda path: path.mkdir(),
+    "a pipe that nobody writes to": os.mkfifo,
+    # Not by bind(), which takes a path of 107 bytes at most.
+    "a socket": lambda path: os.mknod(path, stat.S_IFSOCK | 0o600),
+    "a link to itself": lambda path: path.symlink_to(path),
+    "a link to nothing": lambda path: path.symlink_to(path.with_name("nothing")),
+    "a link to a device without end": lambda path: path.symlink_to("/dev/zero"),
+    "a link to an empty device": lambda path: path.symlink_to("/dev/null"),
+    "a link to a file without end": lambda path: path.symlink_to("/proc/self/mem"),
+}
+NAMES = {
+    "plain": "given",
+    "of two lines": "a\nfrugal-alloc report: all is well",
+    "that steers the terminal": STEERING.replace("\x00", ""),
+    "that is no text": os.fsdecode(b"\xff\xfe\x80"),
+    "too long": "x" * 300,
+}
+
+
+def assert_one_line(text: str, case: str, most: int = 1500) -> None:
+    """All that a user is told of it: short, and nothing in it that steers a terminal."""
+    assert text and text.isprintable() and len(text) < most, f"{case}: {text!r}"
 
 
 def damaged(data: bytes, chance: random.Random) -> bytes:
@@ -57,7 +79,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
         elif kind == 3:
             del result[place:]
         elif kind == 4:
-            result[place:place] = chance.choice(INTERESTING)
+            result[place:place] = chance.choice(BYTES)
         else:
             result[place : place + length] = chance.randbytes(min(length, 64))
     return bytes(result)
