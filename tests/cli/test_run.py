@@ -12,11 +12,13 @@ from typing import Any
 import frugal_alloc
 import pytest
 from frugal_alloc._command import run_program
+from frugal_alloc._common.messages import Refused
 
 # Programs that need no GPU run through run_script and run_module: the command is that and frugal_alloc.enable().
 _DRIVER = """
 import sys
 from frugal_alloc._command import run_program
+from frugal_alloc._common.messages import Refused
 is_module = sys.argv[1] == "-m"
 run_program.check(sys.argv[2], is_module)
 (run_program.run_module if is_module else run_program.run_script)(sys.argv[2], sys.argv[3:])
@@ -139,7 +141,7 @@ def test_program_that_is_not_there_is_refused_before_anything_is_loaded(
     (tmp_path / "script.sh").write_text("#!/bin/sh\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
-    with pytest.raises(run_program.NoProgram, match=expected):
+    with pytest.raises(Refused, match=expected):
         run_program.check(program, is_module)
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 import report_samples as samples
+from frugal_alloc._common.messages import Refused
 from frugal_alloc._report.compare import compare, to_text
-from frugal_alloc._report.join import JoinError, join
+from frugal_alloc._report.join import join
 from frugal_alloc._report.schema import conform
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -66,7 +67,7 @@ def test_documents_that_are_not_of_one_run_are_refused(spoil: str) -> None:
         documents[1]["run"]["world_size"] = 4
     else:
         documents = [join(documents), samples.rank(2, 2, samples.leaking())]
-    with pytest.raises(JoinError) as refused:
+    with pytest.raises(Refused) as refused:
         join(documents)
     assert "\n" not in str(refused.value)
 

@@ -16,10 +16,6 @@ from .fit.verdict import Verdict
 MOST_BYTES = 512 << 20
 
 
-class ReportError(Refused):
-    """The file cannot be shown; the message is one line that names it and says why."""
-
-
 def verdicts_in(path: str | os.PathLike[str]) -> list[Verdict]:
     """Those that ``fit --json`` has printed; none where the file is another, or cannot be read.
 
@@ -43,21 +39,21 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The document in a file: a report of ours, or what a log of TensorFlow says, in the same form.
 
     Raises:
-        ReportError: there is no such file, or it is neither.
+        Refused: there is no such file, or it is neither.
     """
-    from .._report import tensorflow as _tensorflow
+    from .._report.tensorflow import log
 
     path = Path(path)
     try:
         data = recorded_files.read_bytes(path, MOST_BYTES)
         is_json = data.lstrip()[:1] in (b"{", b"[")
         document = recorded_files.parse_values(data, path) if is_json else None
-        if _tensorflow.is_profile(document if is_json else data):
-            raise ReportError(f"{path}: {_tensorflow.PROFILE_IS_NOT_READ}")
+        if log.is_profile(document if is_json else data):
+            raise Refused(f"{path}: {log.PROFILE_IS_NOT_READ}")
         if not is_json:
-            document = _tensorflow.from_log(data.decode(errors="replace"), path.name)
+            document = log.from_log(data.decode(errors="replace"), path.name)
         return schema.conform(document)
     except recorded_files.UnreadableFile as error:
-        raise ReportError(str(error)) from None
-    except (schema.BadDocument, _tensorflow.NotAnArtefact) as error:
-        raise ReportError(f"{path}: {error}") from None
+        raise Refused(str(error)) from None
+    except schema.BadDocument as error:
+        raise Refused(f"{path}: {error}") from None

@@ -21,28 +21,24 @@ from .._common.messages import Refused
 PRELOADED = "frugal_alloc_preload.so"
 
 
-class NoProgram(Refused):
-    """There is no such script or module; the message says so."""
-
-
 def check(program: str, is_module: bool) -> None:
-    """Raises NoProgram where it is plain, without importing anything, that the program cannot be run."""
+    """Raises Refused where it is plain, without importing anything, that the program cannot be run."""
     if is_module:
         _set_search_folder(os.getcwd())
         if importlib.util.find_spec(program.split(".")[0]) is None:
-            raise NoProgram(f"no module named {program}")
+            raise Refused(f"no module named {program}")
         return
     try:
         if not os.path.isdir(program):
             open(program, "rb").close()
         elif not os.path.isfile(os.path.join(program, "__main__.py")):
-            raise NoProgram(f"{program} is a folder without a __main__.py")
+            raise Refused(f"{program} is a folder without a __main__.py")
         if re.fullmatch(r"python[\d.]*", os.path.basename(program)):
-            raise NoProgram("leave out `python`: frugal-alloc run train.py, or frugal-alloc run -m module")
+            raise Refused("leave out `python`: frugal-alloc run train.py, or frugal-alloc run -m module")
         if not _is_pythons(program):
-            raise NoProgram(f"{program} is not a Python program; run it with frugal-alloc run --preload {program}")
+            raise Refused(f"{program} is not a Python program; run it with frugal-alloc run --preload {program}")
     except OSError as error:
-        raise NoProgram(f"cannot open {program}: {error.strerror}") from None
+        raise Refused(f"cannot open {program}: {error.strerror}") from None
 
 
 def find(program: str) -> str:
@@ -62,13 +58,13 @@ def preloaded_library() -> Path:
     """The library for LD_PRELOAD.
 
     Raises:
-        NoProgram: there is none, or the dynamic linker could not read its path.
+        Refused: there is none, or the dynamic linker could not read its path.
     """
     library = installation.LIBRARIES / PRELOADED
     if not library.is_file():
-        raise NoProgram(f"there is no {library}; install frugal_alloc again in this environment")
+        raise Refused(f"there is no {library}; install frugal_alloc again in this environment")
     if any(separator in str(library) for separator in ": "):
-        raise NoProgram(f"LD_PRELOAD takes no path with a colon or a space; install frugal_alloc elsewhere: {library}")
+        raise Refused(f"LD_PRELOAD takes no path with a colon or a space; install frugal_alloc elsewhere: {library}")
     return library
 
 
@@ -76,7 +72,7 @@ def become(command: Sequence[str], is_turned_off: bool) -> NoReturn:
     """Replaces this process by the command, a program of any kind, with the library for LD_PRELOAD.
 
     Raises:
-        NoProgram: there is no such program, or no library.
+        Refused: there is no such program, or no library.
     """
     environment = dict(os.environ)
     if not is_turned_off:
@@ -85,7 +81,7 @@ def become(command: Sequence[str], is_turned_off: bool) -> NoReturn:
     try:
         os.execvpe(command[0], list(command), environment)
     except OSError as error:
-        raise NoProgram(f"{command[0]} cannot be run: {error.strerror}") from None
+        raise Refused(f"{command[0]} cannot be run: {error.strerror}") from None
 
 
 def _prepend_to_list(name: str, entry: str, environment: Any) -> None:
@@ -111,14 +107,14 @@ def run_module(name: str, arguments: list[str]) -> None:
     """As ``python -m NAME ARGUMENTS``. What the program raises, SystemExit included, comes out of here.
 
     Raises:
-        NoProgram: there is no such module in the package, or it cannot be run.
+        Refused: there is no such module in the package, or it cannot be run.
     """
     spec = _find_module(name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = _find_module(f"{name}.__main__")
     code = spec.loader.get_code(spec.name) if spec is not None and hasattr(spec.loader, "get_code") else None
     if code is None:
-        raise NoProgram(f"no module named {name}, or none that can be run")
+        raise Refused(f"no module named {name}, or none that can be run")
     _hide_our_frames()
     sys.argv = [spec.origin or name, *arguments]
     _execute(

@@ -38,10 +38,6 @@ else:
 """
 
 
-class HookError(Refused):
-    """The hook cannot be installed or removed; the message says why and what to do."""
-
-
 def path() -> Path:
     """Where the hook of this interpreter is, or would be."""
     return Path(sysconfig.get_path("purelib")) / NAME
@@ -55,20 +51,19 @@ def install() -> Path:
     """Writes the hook; returns where. Writing it again does no harm.
 
     Raises:
-        HookError: it cannot be written, or Python would not look there.
+        Refused: it cannot be written, or Python would not look there.
     """
     target = path()
     if os.path.realpath(target.parent) not in map(os.path.realpath, site.getsitepackages()):
-        raise HookError(f"Python does not look at {target.parent} as it starts; use a virtual environment")
+        raise Refused(f"Python does not look at {target.parent} as it starts; use a virtual environment")
     startup = Path(__file__).resolve().parents[1] / "_common" / "startup" / "__init__.py"
     line = _LINE.format(program=_PROGRAM.format(startup=os.fsencode(startup), path=os.fsencode(target)))
     try:
         # In one step: an interpreter may be starting right now.
         whole_files.write(str(target), line.encode("ascii"))
     except OSError as error:
-        raise HookError(
-            f"cannot write {target}: {error.strerror}; use a virtual environment that you may change"
-        ) from None
+        what = f"cannot write {target}: {error.strerror}"
+        raise Refused(f"{what}; use a virtual environment that you may change") from None
     return target
 
 
@@ -76,7 +71,7 @@ def remove() -> Path | None:
     """Removes the hook; returns where it was, None if there was none.
 
     Raises:
-        HookError: it is there and cannot be removed.
+        Refused: it is there and cannot be removed.
     """
     target = path()
     try:
@@ -84,7 +79,7 @@ def remove() -> Path | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise HookError(f"cannot remove {target}: {error.strerror}") from None
+        raise Refused(f"cannot remove {target}: {error.strerror}") from None
     return target
 
 

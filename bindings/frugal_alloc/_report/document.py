@@ -15,9 +15,8 @@ from .._tracking import current, verdicts
 from .._tracking.tracker import Tracker
 from .._tracking.verdicts import Judgement
 from . import gpus, latest_error
+from .schema import SCHEMA, VERSION
 
-SCHEMA = "frugal_alloc.report"
-VERSION = 1
 # More sites say nothing new: they are the smallest.
 MOST_SITES = 1000
 
@@ -199,24 +198,16 @@ def _timeline(tracker: Tracker | None) -> dict[str, Any]:
 
 
 def _segments(library: Library, index: dict[tuple[int, int], int]) -> list[dict[str, Any]]:
-    rows = []
-    for segment in library.segments():
-        blocks = [
-            [block.address - segment.address, block.bytes, block.state, index.get((segment.gpu, block.site))]
-            for block in segment.blocks
-        ]
-        rows.append(
-            {
-                "gpu": segment.gpu,
-                "address": segment.address,
-                "bytes": segment.bytes,
-                "stream": segment.stream,
-                "mapped": segment.mapped,
-                "unusable_bytes": segment.unusable_bytes,
-                "blocks": blocks,
-            }
-        )
-    return rows
+    return [
+        segment._asdict()
+        | {
+            "blocks": [
+                [block.address - segment.address, block.bytes, block.state, index.get((segment.gpu, block.site))]
+                for block in segment.blocks
+            ]
+        }
+        for segment in library.segments()
+    ]
 
 
 def _notes(library: Library, tracker: Tracker | None) -> list[str]:

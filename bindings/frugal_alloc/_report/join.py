@@ -22,10 +22,6 @@ _KEY = "frugal_alloc/report/"
 _MOST_PACKED_BYTES = 4 << 20
 
 
-class JoinError(Refused):
-    """The documents are not those of one run; the message says in one line why."""
-
-
 def join(documents: list[dict[str, Any]]) -> dict[str, Any]:
     """One document of several ranks' documents.
 
@@ -38,7 +34,7 @@ def join(documents: list[dict[str, Any]]) -> dict[str, Any]:
 
     Raises:
         BadDocument: one is not a report.
-        JoinError: two are of one rank, or they are of runs of different size, or of runs one after the other.
+        Refused: two are of one rank, or they are of runs of different size, or of runs one after the other.
     """
     documents = sorted((schema.conform(document) for document in documents), key=_order)
     if len(documents) == 1:
@@ -84,14 +80,14 @@ def _check(documents: list[dict[str, Any]]) -> None:
     ranks = [document["run"]["rank"] for document in documents if document["run"]["rank"] is not None]
     twice = next((rank for rank in ranks if ranks.count(rank) > 1), None)
     if twice is not None:
-        raise JoinError(f"two of the reports are of rank {twice}; name those of one run, or --compare two runs")
+        raise Refused(f"two of the reports are of rank {twice}; name those of one run, or --compare two runs")
     if not ranks and _follow_each_other(documents):
-        raise JoinError("the reports are of runs one after the other; name those of one run, or --compare two runs")
+        raise Refused("the reports are of runs one after the other; name those of one run, or --compare two runs")
     sizes = {document["run"]["world_size"] for document in documents} - {None}
     if len(sizes) > 1:
-        raise JoinError(f"the reports are of runs with {' and '.join(map(str, sorted(sizes)))} ranks; name one run's")
+        raise Refused(f"the reports are of runs with {' and '.join(map(str, sorted(sizes)))} ranks; name one run's")
     if any(document["ranks"] for document in documents):
-        raise JoinError("one of the reports is of several ranks already; name it alone, or the others")
+        raise Refused("one of the reports is of several ranks already; name it alone, or the others")
 
 
 def _follow_each_other(documents: list[dict[str, Any]]) -> bool:

@@ -68,26 +68,22 @@ def families(
 _LABELS = ("pid", "program", "gpu")
 
 
-class ExporterError(Refused):
-    """It cannot be served; the message says why and what to do."""
-
-
 def serve(host: str, port: int) -> str:
     """Serves the figures of all processes, read at each scrape, until the process ends; returns the address.
 
     Raises:
-        ExporterError: prometheus-client is not installed, or the address cannot be had.
+        Refused: prometheus-client is not installed, or the address cannot be had.
     """
     try:
         from prometheus_client import CollectorRegistry, start_http_server
     except ImportError:
-        raise ExporterError("--prometheus needs prometheus-client: pip install prometheus-client") from None
+        raise Refused("--prometheus needs prometheus-client: pip install prometheus-client") from None
     registry = CollectorRegistry()
     registry.register(_Collector())
     try:
         server = start_http_server(port, addr=host, registry=registry)[0]
     except (OSError, OverflowError) as error:
-        raise ExporterError(f"{host}:{port} cannot be served: {getattr(error, 'strerror', None) or error}") from None
+        raise Refused(f"{host}:{port} cannot be served: {getattr(error, 'strerror', None) or error}") from None
     name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{server.server_port}/metrics"
 

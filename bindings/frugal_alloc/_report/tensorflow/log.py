@@ -43,10 +43,6 @@ _MEMORY_INFO = re.compile(r"'current': (\d{1,18}), 'peak': (\d{1,18})\}")
 _TENSOR = re.compile(r"OOM when allocating tensor with shape\s?(\[[^\]]{0,200}\]) and type (\w{1,40})")
 
 
-class NotAnArtefact(ValueError):
-    """The file is neither a report nor what TensorFlow writes; the message says what is missing."""
-
-
 def is_profile(content: Any) -> bool:
     """Whether it is what TensorFlow's profiler writes: the bytes of a file, or TensorBoard's "memory_profile"."""
     if isinstance(content, bytes):
@@ -158,7 +154,7 @@ def from_log(text: str, name: str) -> dict[str, Any]:
     """The report of a log in which the BFC allocator has dumped its state, once or several times.
 
     Raises:
-        NotAnArtefact: there is no such dump in it.
+        BadDocument: there is no such dump in it.
     """
     reader = _Reader()
     # A progress bar goes back to the start of its line.
@@ -166,7 +162,7 @@ def from_log(text: str, name: str) -> dict[str, Any]:
         reader.take(line)
     dumps = [dump for dump in reader.dumps if dump.held or dump.in_use_bytes]
     if not dumps and not reader.memory:
-        raise NotAnArtefact(
+        raise schema.BadDocument(
             "it is neither a report of frugal_alloc nor a TensorFlow log with a dump of the BFC allocator"
         )
     for dump in dumps:
