@@ -8,7 +8,10 @@ import pytest
 from frugal_alloc.integrations import _figures
 from frugal_alloc.integrations.tensorboard import MemoryScalars
 
-FIGURES = {0: {"allocated": 10, "peak": 30, "reserved": 40, "outside": 5}, 1: {"allocated": 1, "peak": 2}}
+FIGURES = {
+    gpu: {"allocated_bytes": 10, "peak_bytes": 30 + gpu, "reserved_bytes": 40, "waste_bytes": 30, "outside_bytes": 5}
+    for gpu in (0, 1)
+}
 
 
 class Writer:
@@ -28,8 +31,8 @@ def test_every_gpu_has_its_scalars(figures: None) -> None:
     writer = Writer()
     MemoryScalars(writer).write(7)
     assert ("memory/gpu0/outside", 5, 7) in writer.scalars
-    assert ("memory/gpu1/peak", 2, 7) in writer.scalars
-    assert len(writer.scalars) == 6
+    assert ("memory/gpu1/peak", 31, 7) in writer.scalars
+    assert len(writer.scalars) == 8
 
 
 def test_only_every_so_many_calls_write(figures: None) -> None:

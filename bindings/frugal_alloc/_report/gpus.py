@@ -19,6 +19,7 @@ _POOL_NAMES = {
     "pools": "in memory pools",
     "rest": "with PyTorch's own allocator",
 }
+_OURS = ("allocated_bytes", "peak_allocated_bytes", "reserved_bytes", "peak_reserved_bytes")
 _DRIVER, _CALLS = "driver_", "_calls"
 
 
@@ -41,10 +42,7 @@ def row(library: Library, gpu: int) -> dict[str, Any]:
         "name": name,
         "total_bytes": total,
         "limit_bytes": _limit_bytes(library, gpu, total),
-        "allocated_bytes": stats["allocated_bytes"],
-        "peak_allocated_bytes": stats["peak_allocated_bytes"],
-        "reserved_bytes": stats["reserved_bytes"],
-        "peak_reserved_bytes": stats["peak_reserved_bytes"],
+        **{name: stats[name] for name in _OURS},
         "awaiting_bytes": max(0, stats["active_bytes"] - stats["allocated_bytes"]),
         "native_reserved_bytes": native,
         "native_allocated_bytes": native_in_use,
@@ -152,9 +150,6 @@ def _time(nanoseconds: int) -> str:
     """2.31 s, 41 ms, 37 µs: three digits."""
     for unit, name in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")):
         if nanoseconds >= unit:
-            return (
-                f"{nanoseconds / unit:,.3g} {name}"
-                if nanoseconds < 1000 * unit
-                else f"{nanoseconds / unit:,.0f} {name}"
-            )
+            amount = nanoseconds / unit
+            return f"{amount:,.3g} {name}" if amount < 1000 else f"{amount:,.0f} {name}"
     return f"{nanoseconds} ns"

@@ -75,7 +75,22 @@ _Size = Annotated[int, shapes.between(0)]
 _Count = Annotated[int, shapes.between(0, _MOST_COUNT)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    file: _Line | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Made(_Place):
+    """By a line of the program, on a GPU."""
+
+    function: _Line = ""
+    gpu: _Count = 0
+    stack: tuple[_Size, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Run:
     command: tuple[_Line, ...] = ()
     pid: int | None = None
@@ -89,7 +104,7 @@ class _Run:
     simulated: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Epochs:
     ended: _Size = 0
     unwatched: _Size = 0
@@ -100,7 +115,7 @@ class _Epochs:
     seconds_per_epoch: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _DriverCall:
     call: _Line
     calls: _Size = 0
@@ -108,17 +123,15 @@ class _DriverCall:
     worst_ns: _Size = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Pool:
     pool: Annotated[str, shapes.among(POOLS)]
     allocated_bytes: _Size = 0
     reserved_bytes: _Size = 0
 
 
-@dataclass(frozen=True)
-class _PrivatePool:
-    file: _Line | None = None
-    line: int | None = None
+@dataclass(frozen=True, kw_only=True)
+class _PrivatePool(_Place):
     captured: bool = False
     released: bool = False
     lost: bool = False
@@ -128,13 +141,13 @@ class _PrivatePool:
     idle_bytes: _Size = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Asleep:
     tag: _Line = ""
     bytes: _Size = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Gpu:
     gpu: _Count
     name: _Line = ""
@@ -157,31 +170,25 @@ class _Gpu:
     outside_bytes: int = 0
 
 
-@dataclass(frozen=True)
-class _Holder:
+@dataclass(frozen=True, kw_only=True)
+class _Holder(_Place):
     what: _Line
     through: _Line = ""
-    file: _Line | None = None
-    line: int | None = None
     tensors: _Size = 0
     bytes: _Size = 0
     share: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _TimeLeft:
     epochs: float
     steps: float | None = None
     seconds: float | None = None
 
 
-@dataclass(frozen=True)
-class _Verdict:
+@dataclass(frozen=True, kw_only=True)
+class _Verdict(_Made):
     kind: Annotated[str, shapes.among(VERDICT_KINDS)]
-    file: _Line | None = None
-    line: int | None = None
-    function: _Line = ""
-    gpu: _Count = 0
     code: _Line = ""
     phase: _Line = ""
     node: _Line = ""
@@ -196,12 +203,11 @@ class _Verdict:
     pattern: _Line = ""
     advice: _Line = ""
     held_by: tuple[_Holder, ...] = ()
-    stack: tuple[_Size, ...] = ()
     out_of_memory_in: _TimeLeft | None = None
     material: bool | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Frame:
     file: _Line
     line: int
@@ -209,28 +215,23 @@ class _Frame:
     code: _Line = ""
 
 
-@dataclass(frozen=True)
-class _Site:
-    file: _Line | None = None
-    line: int | None = None
-    function: _Line = ""
-    gpu: _Count = 0
+@dataclass(frozen=True, kw_only=True)
+class _Site(_Made):
     phase: _Line = ""
     node: _Line = ""
     bytes: _Size = 0
     blocks: _Size = 0
     peak_bytes: _Size = 0
-    stack: tuple[_Size, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Timeline:
     phases: tuple[_Line, ...] = ()
     points: tuple[tuple[_Count, int, int, int, _Size, _Size, _Size], ...] = ()
     epoch_ends: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Segment:
     gpu: _Count
     address: _Size
@@ -241,38 +242,31 @@ class _Segment:
     blocks: tuple[tuple[_Size, _Size, Annotated[str, shapes.among(BLOCK_STATES)], _Size | None], ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Tried:
     what: _Line
     gained_bytes: _Size = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Fragmentation:
     hard_bytes: _Size = 0
     soft_bytes: _Size = 0
     stream_bytes: _Size = 0
 
 
-@dataclass(frozen=True)
-class _Advice:
+@dataclass(frozen=True, kw_only=True)
+class _Advice(_Place):
     text: _Line
-    file: _Line | None = None
-    line: int | None = None
     bytes: _Size | None = None
 
 
-@dataclass(frozen=True)
-class _OutOfMemory:
+@dataclass(frozen=True, kw_only=True)
+class _OutOfMemory(_Made):
     verdict: Annotated[str, shapes.among(OOM_NAMES)]
-    file: _Line | None = None
-    line: int | None = None
-    function: _Line = ""
-    gpu: _Count = 0
     requested_bytes: _Size = 0
     missing_bytes: int = 0
     code: _Line = ""
-    stack: tuple[_Size, ...] = ()
     message: Annotated[str, _printable] = ""
     step: int | None = None
     number: _Size = 1
@@ -299,7 +293,7 @@ class _OutOfMemory:
     advice: tuple[_Advice, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _OneRank:
     run: _Run = _Run()
     epochs: _Epochs = _Epochs()
@@ -314,7 +308,7 @@ class _OneRank:
     notes: tuple[_Line, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Report(_OneRank):
     ranks: tuple[_OneRank, ...] = ()
 

@@ -19,15 +19,10 @@ except ImportError:
 
 class _Collector:
     def collect(self) -> Iterator[Any]:
-        figures = _figures.by_gpu()
-        counts = _figures.counts_by_gpu() if figures else {}
         verdicts: dict[int, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         for verdict in live_verdicts.latest():
             verdicts[verdict.gpu][verdict.kind] += 1
-        rows = []
-        for gpu, sizes in figures.items():
-            of_gpu = {f"{name}_bytes": size for name, size in sizes.items()} | counts.get(gpu, {})
-            rows.append(((str(gpu),), of_gpu, verdicts[gpu]))
+        rows = (((str(gpu),), figures, verdicts[gpu]) for gpu, figures in _figures.by_gpu().items())
         return metrics.families(("gpu",), rows)
 
     def describe(self) -> Iterator[Any]:

@@ -6,6 +6,8 @@ from typing import Any
 
 from . import _figures
 
+_SCALARS = ("allocated", "peak", "reserved", "outside")
+
 
 class MemoryScalars:
     """Writes what each GPU holds, in bytes: allocated, its peak, reserved, and outside of PyTorch.
@@ -37,5 +39,5 @@ class MemoryScalars:
         if (self._calls - 1) % self._every:
             return
         for gpu, figures in _figures.by_gpu().items():
-            for name, size in figures.items():
-                self._writer.add_scalar(f"{self._prefix}/gpu{gpu}/{name}", size, step)
+            for name in _SCALARS:
+                self._writer.add_scalar(f"{self._prefix}/gpu{gpu}/{name}", figures[f"{name}_bytes"], step)

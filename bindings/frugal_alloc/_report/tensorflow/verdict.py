@@ -84,24 +84,16 @@ def judge(report: dict[str, Any], dumps: list[Dump], steps: int, memory: Memory,
         memory: What was printed.
         own_frame: The number of the user's innermost frame in the traceback, if known.
     """
-    printed = _printed_growth(memory)
     if dumps:
-        _judge_dumps(report, dumps, steps, len(memory), printed, own_frame)
+        _judge_dumps(report, dumps, steps, memory, own_frame)
     if memory:
         _add_printed(report, memory)
-        if printed and not dumps:
-            report["verdicts"] = [printed | {"gpu": report["gpus"][-1]["gpu"]}]
+    if not dumps and (printed := _printed_growth(memory)):
+        report["verdicts"] = [printed | {"gpu": report["gpus"][-1]["gpu"]}]
 
 
-def _judge_dumps(
-    report: dict[str, Any],
-    dumps: list[Dump],
-    steps: int,
-    printed_steps: int,
-    printed: dict[str, Any] | None,
-    own_frame: int | None,
-) -> None:
-    last = dumps[-1]
+def _judge_dumps(report: dict[str, Any], dumps: list[Dump], steps: int, memory: Memory, own_frame: int | None) -> None:
+    last, printed = dumps[-1], _printed_growth(memory)
     report["gpus"] = [_gpu(dump) for dump in {dump.gpu: dump for dump in dumps}.values()]
     report["sites"], numbers = _sites(last)
     report["segments"] = _segments(last, numbers)
@@ -112,7 +104,7 @@ def _judge_dumps(
     if leak:
         report["verdicts"] = [leak | {"gpu": last.gpu}]
     report["oom"] = _out_of_memory(report, last, leak, own_frame)
-    if not leak and printed_steps < _WATCHED_STEPS and len({dump.step for dump in dumps}) < _DUMPS_FOR_TREND:
+    if not leak and len(memory) < _WATCHED_STEPS and len({dump.step for dump in dumps}) < _DUMPS_FOR_TREND:
         # One dump tells what was held, not since when.
         report["epochs"] |= {"ended": 0, "steps": 0}
         report["notes"].append(_UNKNOWN if steps else f"The log has no lines with steps. {_UNKNOWN}")
@@ -153,14 +145,11 @@ def _sites(dump: Dump) -> tuple[list[dict[str, Any]], dict[int, int]]:
     """Chunks of one size, and op where it is known, as a line of a program is in other reports; and, of a size, the
     site that holds most of it."""
     largest = sorted(dump.held.items(), key=lambda item: -item[0][0] * item[1])[:_MOST_SITES]
-    sites = [
-        {"gpu": dump.gpu, "function": _name(size, op), "bytes": size * count, "peak_bytes": size * count}
-        | {"blocks": count}
-        for (size, op), count in largest
-    ]
-    numbers: dict[int, int] = {}
-    for number, ((size, _), _) in enumerate(largest):
-        numbers.setdefault(size, number)
+    sites, numbers = [], {}
+    for (size, op), count in largest:
+        numbers.setdefault(size, len(sites))
+        amounts = {"bytes": size * count, "peak_bytes": size * count, "blocks": count}
+        sites.append({"gpu": dump.gpu, "function": _name(size, op), **amounts})
     return sites, numbers
 
 
@@ -176,9 +165,8 @@ def _segments(dump: Dump, numbers: dict[int, int]) -> list[dict[str, Any]]:
             if address >= start
         ]
         extent = max(offset + chunk for offset, chunk, *_ in blocks)
-        segments.append(
-            {"gpu": dump.gpu, "address": start, "bytes": max(size, extent), "mapped": False, "blocks": blocks}
-        )
+        place = {"gpu": dump.gpu, "address": start, "bytes": max(size, extent), "mapped": False}
+        segments.append(place | {"blocks": blocks})
     return segments
 
 
@@ -207,8 +195,7 @@ def _leak_by_dumps(dumps: list[Dump]) -> dict[str, Any] | None:
             best = (grown, key, confidence, rate)
     if best is None or best[3] <= 0:
         return None
-    _, key, confidence, rate = best
-    return _of_chunks("leak", last, key, rate, confidence, len(by_step))
+    return _of_chunks("leak", last, *best[1:], len(by_step))
 
 
 def _held_by(dump: Dump, steps: int) -> dict[str, Any]:
@@ -223,7 +210,7 @@ def _leak_by_steps(dump: Dump, steps: int) -> dict[str, Any] | None:
     if not sizes or sum(sizes.values()) < _LEAST_PART * dump.in_use_bytes:
         return None
     key, held = max(sizes.items(), key=lambda item: item[1])
-    return _of_chunks("suspect", dump, key, held / steps, 0.0, steps)
+    return _of_chunks("suspect", dump, key, 0.0, held / steps, steps)
 
 
 def _held_for_each_step(dump: Dump, steps: int) -> dict[tuple[int, str], int]:
@@ -238,7 +225,7 @@ def _held_for_each_step(dump: Dump, steps: int) -> dict[tuple[int, str], int]:
 
 
 def _of_chunks(
-    kind: str, dump: Dump, key: tuple[int, str], rate: float, confidence: float, steps: int
+    kind: str, dump: Dump, key: tuple[int, str], confidence: float, rate: float, steps: int
 ) -> dict[str, Any]:
     count = dump.held[key]
     return _verdict(kind, _name(*key), key[0] * count, rate, confidence, steps) | {"blocks": count}
@@ -303,6 +290,7 @@ def _out_of_memory(
         verdict = "too_big"
     frame = report["frames"][own_frame] if own_frame is not None else {}
     advice = _advice(verdict, dump, leak if verdict == "leak" else None)
+    place = [f"at {frame['file']}:{frame['line']}: {frame['code']}"] if frame else []
     return {
         "verdict": verdict,
         "gpu": dump.gpu,
@@ -313,7 +301,7 @@ def _out_of_memory(
         "function": frame.get("function", dump.op),
         "code": frame.get("code", ""),
         "stack": list(range(own_frame or 0, len(report["frames"]))),
-        "message": "\n".join([_message(dump), *_place(frame), f"Verdict: {OOM_NAMES[verdict]}.", *advice]),
+        "message": "\n".join([_message(dump), *place, f"Verdict: {OOM_NAMES[verdict]}.", *advice]),
         "limit_name": "what TensorFlow may take" if dump.limit_bytes else "",
         "allocated_bytes": dump.in_use_bytes,
         "reserved_bytes": dump.pool_bytes,
@@ -325,10 +313,6 @@ def _out_of_memory(
         "fragmentation": {"hard_bytes": sum(size for size in free if size < dump.requested_bytes)},
         "advice": [{"text": text} for text in advice],
     }
-
-
-def _place(frame: dict[str, Any]) -> list[str]:
-    return [f"at {frame['file']}:{frame['line']}: {frame['code']}"] if frame else []
 
 
 def _message(dump: Dump) -> str:
