@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import hostile
 import pytest
 import report_samples as samples
 from frugal_alloc._command import startup_hook
 from frugal_alloc._report import files
-
-PLANTS: dict[str, Callable[[Path, Path], Any]] = {
-    "link": lambda name, victim: name.symlink_to(victim),
-    "link to nothing": lambda name, victim: name.symlink_to(victim.with_name("new")),
-    "link to itself": lambda name, victim: name.symlink_to(name),
-    "pipe": lambda name, victim: os.mkfifo(name),
-    "folder": lambda name, victim: name.mkdir(),
-}
 
 
 @pytest.fixture
@@ -32,9 +24,11 @@ def victim(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Path:
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "shared"
     folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(files, "_private", None)
     return folder
 
 
@@ -42,16 +36,18 @@ def identity(path: Path) -> tuple[int, int]:
     return path.lstat().st_ino, path.lstat().st_mode
 
 
-@pytest.mark.parametrize("kind", PLANTS)
+@pytest.mark.parametrize("thing", ["a link to a file", *hostile.THINGS])
 @pytest.mark.parametrize("suffix", [".json", ".html"])
-def test_planted_name_is_neither_followed_nor_waited_for(kind: str, suffix: str, victim: Path, shared: Path) -> None:
+def test_planted_name_is_neither_followed_nor_waited_for(thing: str, suffix: str, victim: Path, shared: Path) -> None:
+    if thing == "nothing":
+        return
     document = samples.out_of_memory()
     planted = shared / f"frugal-0-{document['run']['pid']}{suffix}"
-    PLANTS[kind](planted, victim)
+    hostile.THINGS.get(thing, lambda path: path.symlink_to(victim))(planted)
     before = identity(planted)
     landed = Path(files.land(document, str(shared)))
     assert identity(planted) == before
-    assert (victim.read_text(), victim.with_name("new").exists()) == ("precious", False)
+    assert (victim.read_text(), planted.with_name("nothing").exists()) == ("precious", False)
     assert (landed.parent, landed.is_symlink()) == (shared, False)
     assert landed.stem != planted.stem
     assert json.loads(landed.with_suffix(".json").read_text())["oom"] is not None
@@ -80,11 +76,7 @@ def test_report_is_for_its_user_alone_and_replaces_the_earlier_one(shared: Path)
     assert {path.suffix for path in shared.iterdir()} == {".json", ".html"}
 
 
-def test_folder_that_cannot_be_written_is_made_up_for_by_a_private_one(
-    victim: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(shared))
-    monkeypatch.setattr(files, "_private", None)
+def test_folder_that_cannot_be_written_is_made_up_for_by_a_private_one(victim: Path, shared: Path) -> None:
     document = samples.out_of_memory()
     (shared / f"frugal-0-{document['run']['pid']}.json").symlink_to(victim)
     first, second = (Path(files.land(document, str(victim))) for _ in range(2))
@@ -92,20 +84,12 @@ def test_folder_that_cannot_be_written_is_made_up_for_by_a_private_one(
     assert first.parent.parent == shared
     assert stat.S_IMODE(first.parent.stat().st_mode) == 0o700
     assert victim.read_text() == "precious"
-
-
-def test_private_folder_that_has_gone_is_made_anew(victim: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(shared))
-    monkeypatch.setattr(files, "_private", None)
-    document = samples.out_of_memory()
-    first = Path(files.land(document, str(victim)))
-    for path in first.parent.iterdir():
-        path.unlink()
-    first.parent.rmdir()
+    # Where it has gone, and somebody has put a link there, another one is made.
+    shutil.rmtree(first.parent)
     first.parent.symlink_to(victim.parent)
-    second = Path(files.land(document, str(victim)))
-    assert second.parent != first.parent
-    assert not second.parent.is_symlink()
+    third = Path(files.land(document, str(victim)))
+    assert third.parent != first.parent
+    assert not third.parent.is_symlink()
 
 
 def test_all_names_that_others_have_taken_are_told_in_one_line(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,46 +62,33 @@ def test_small_ones_are_not_counted_among_the_findings() -> None:
 
 
 @pytest.mark.parametrize("make", [only_small, large_and_small])
-def test_text_tells_small_ones_last_and_in_grey(make: Any) -> None:
+def test_small_ones_are_told_last_and_in_grey(make: Any) -> None:
     lines = text.render(make(), colour=True).splitlines()
     start = next(number for number, line in enumerate(lines) if "2 small ones" in line)
-    assert all(line.startswith(GREY) for line in lines[start:])
-    assert not any(line.startswith(GREY) for line in lines[:start])
-    told = " ".join(text.render(make()).splitlines()[start:])
-    assert f"2 small ones: {SENTENCE}" in " ".join(told.split())
+    assert [line.startswith(GREY) for line in lines] == [False] * start + [True] * (len(lines) - start)
+    told = " ".join(" ".join(text.render(make()).splitlines()[start:]).split())
+    assert f"2 small ones: {SENTENCE}" in told
     assert "log.py:12 in log: 1.50 KiB per epoch, held by list 'kept' (" in told
     assert told.count("-> ") >= 1
     assert "log.py:19 in log: 512 bytes per epoch" in told
-
-
-@pytest.mark.parametrize("make", [only_small, large_and_small])
-def test_the_page_tells_small_ones_last_and_in_grey(make: Any) -> None:
-    rendered = page.render(make())
-    sections = re.findall(r'<section([^>]*) aria-labelledby="(\w+)"', rendered)
+    sections = re.findall(r'<section([^>]*) aria-labelledby="(\w+)"', page.render(make()))
     assert sections[-1] == (' class="quiet"', "small")
     words = shown(make()).rpartition("Small findings")[2]
     assert f"2 small ones: {SENTENCE}." in words
     assert "ada/log.py:12 leaks 1.50 KiB with each epoch, held by list 'kept'" in words
 
 
-def test_one_is_one() -> None:
+def test_their_number_is_told_and_of_many_not_all() -> None:
     document = only_small()
-    document["verdicts"].pop()
-    assert "1 small one: " in text.render(document)
-    assert "1 small one: " in shown(document)
-
-
-def test_many_small_ones_are_not_all_told() -> None:
-    document = only_small()
-    document["verdicts"] = [document["verdicts"][1] | {"line": line, "pattern": ""} for line in range(9)]
-    last = text.render(document).splitlines()[-6:]
+    first, second = document["verdicts"]
+    for verdicts, said in (([], ""), ([first], "1 small one: ")):
+        document["verdicts"] = verdicts
+        for told in (text.render(document), shown(document)):
+            assert said in told and ("small" in told.lower()) == bool(said)
+    document["verdicts"] = [second | {"line": line, "pattern": ""} for line in range(9)]
+    last = text.render(document).splitlines()[-2:]
     assert last[-1] == "  and 4 more"
     assert "log.py:4 " in last[-2]
-
-
-def test_healthy_reports_say_nothing_of_small_ones() -> None:
-    assert "small" not in text.render(conform(samples.healthy()))
-    assert "Small" not in shown(samples.healthy())
 
 
 def test_of_several_ranks_a_leak_is_material_that_is_to_one() -> None:
