@@ -85,7 +85,7 @@ def test_damaged_handles_do_no_harm(sent):
     for _ in range(DAMAGED):
         try:
             open_handle(hostile.damaged(genuine, chance), arguments)
-        except RuntimeError as error:
+        except (RuntimeError, SystemError) as error:  # SystemError: PyTorch's own, of one without a byte
             refused += 1
             assert str(error)
     print(f"{DAMAGED} damaged handles, seed {SEED}: {refused} refused")

@@ -13,7 +13,7 @@ from typing import Any
 from .. import _interruptions
 from .._common.messages import Refused
 from . import schema
-from .headline import ends_the_run
+from .headline import KIND_NAMES, ends_the_run
 
 TIMEOUT_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
@@ -129,7 +129,7 @@ def _verdicts(documents: list[dict[str, Any]], names: list[int], frames: list[di
 
 
 def _place(verdict: dict[str, Any]) -> tuple[float, ...]:
-    kind = schema.VERDICT_KINDS.index(verdict["kind"])
+    kind = [*KIND_NAMES].index(verdict["kind"])
     return not verdict["material"], kind, *(-figure for figure in _badness(verdict))
 
 

@@ -13,12 +13,11 @@ from typing import Annotated, Any
 from .._common import shapes
 from .._tracking import materiality
 from .._tracking.materiality import MOST_CONFIDENCE
-from .headline import OOM_NAMES
+from .headline import KIND_NAMES, OOM_NAMES
 
 SCHEMA = "frugal_alloc.report"
 VERSION = 1
 
-VERDICT_KINDS = ("leak", "suspect", "growing", "cycle", "outside")
 BLOCK_STATES = ("allocated", "awaiting", "free")
 POOLS = ("graphs", "pools", "rest")
 
@@ -188,7 +187,7 @@ class _TimeLeft:
 
 @dataclass(frozen=True, kw_only=True)
 class _Verdict(_Made):
-    kind: Annotated[str, shapes.among(VERDICT_KINDS)]
+    kind: Annotated[str, shapes.among(KIND_NAMES)]
     code: _Line = ""
     phase: _Line = ""
     node: _Line = ""

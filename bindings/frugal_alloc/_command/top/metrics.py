@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..._common.messages import Refused
+from ..._report.headline import KIND_NAMES
 from . import picture
 
 #: Of each GPU: the figure's key, and what it is. Names are "frugal_alloc_" and the key; of counts, "_total" follows.
@@ -26,15 +27,7 @@ COUNTERS = {
 #: Of each GPU and kind of verdict.
 VERDICTS = "verdicts"
 VERDICTS_HELP = "Lines that leak or grow, as of the latest end of an epoch, by kind of verdict"
-KINDS = ("leak", "suspect", "growing", "cycle", "outside")
-
-
-def names() -> list[str]:
-    """All metrics, as Prometheus stores them."""
-    return [
-        *(f"frugal_alloc_{key}" for key in (*GAUGES, VERDICTS)),
-        *(f"frugal_alloc_{key}_total" for key in COUNTERS),
-    ]
+KINDS = tuple(KIND_NAMES)
 
 
 def families(

@@ -173,7 +173,7 @@ def look(patience: float = PATIENCE_SECONDS) -> Seen:
             except BlockingIOError:
                 # Nobody takes connections: who that is cannot be told but by the name, where it is of this namespace.
                 _, namespace, number = name.split("/")
-                if namespace == str(_this_namespace()) and _is_named(int(number), name):
+                if f"pid:[{namespace}]" == os.readlink("/proc/self/ns/pid") and _is_named(int(number), name):
                     processes[int(number)] = Process(int(number), None, _SILENT)
             except OSError:
                 continue
@@ -234,7 +234,6 @@ class _Question:
         self.pid = pid
         self.connection = connection
         self._text = b""
-        self._is_whole = False
 
     def read(self) -> bool:
         """Takes what has come; whether that is all."""
@@ -244,30 +243,20 @@ class _Question:
             return False
         except OSError:
             part = b""
-        # The line's end, since a forked child may hold the connection.
         self._text += part
-        line, end, _ = self._text.partition(b"\n")
-        self._is_whole = bool(end)
-        if end:
-            self._text = line
-        return bool(end) or not part or len(self._text) > _MOST_BYTES
+        # The line's end, since a forked child may hold the connection.
+        return b"\n" in part or not part or len(self._text) > _MOST_BYTES
 
     def process(self) -> Process | None:
-        if not self._is_whole:
+        line, end, _ = self._text.partition(b"\n")
+        if not end:
             if not os.path.exists(f"/proc/{self.pid}"):
                 return None  # it has ended meanwhile
             return Process(self.pid, None, "its answer has no end" if len(self._text) > _MOST_BYTES else _SILENT)
         try:
-            return Process(self.pid, parse(self._text))
+            return Process(self.pid, parse(line))
         except BadAnswer as error:
             return Process(self.pid, None, str(error))
-
-
-def _this_namespace() -> int:
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino
-    except OSError:
-        return 0
 
 
 def _await_answers(questions: list[_Question], deadline: float) -> None:
