@@ -82,29 +82,24 @@ if __name__ == "__main__":
 }
 
 
-@pytest.mark.parametrize("name", _PROGRAMS)
-def test_script_behaves_as_under_python(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "is_module"),
+    [(name, False) for name in _PROGRAMS]
+    # Whose tracebacks have a frame of runpy's.
+    + [(name, True) for name in sorted(set(_PROGRAMS) - {"exception", "chained exception", "syntax error"})],
+)
+def test_program_behaves_as_under_python(name: str, is_module: bool, tmp_path: Path) -> None:
     folder = tmp_path / "programs"
     folder.mkdir()
-    (folder / "script.py").write_text(_PROGRAMS[name])
-    (folder / "neighbour.py").write_text("")
-    arguments = ("programs/script.py", "--flag", "-m", "a b")
-
-    ours, pythons = run("script", *arguments, folder=tmp_path), python(*arguments, folder=tmp_path)
-
-    assert same(ours, pythons), (ours, pythons)
-
-
-@pytest.mark.parametrize("name", sorted(set(_PROGRAMS) - {"exception", "chained exception", "syntax error"}))
-def test_module_behaves_as_under_python(name: str, tmp_path: Path) -> None:
-    folder = tmp_path / "package"
-    folder.mkdir()
     # Python's own run of a module has a spec and a loader that name the module by its place.
-    (folder / "module.py").write_text(_PROGRAMS[name].replace("__spec__", "__spec__.name"))
-    (tmp_path / "neighbour.py").write_text("")
+    code = _PROGRAMS[name].replace("__spec__", "__spec__.name") if is_module else _PROGRAMS[name]
+    (folder / "program.py").write_text(code)
+    ((tmp_path if is_module else folder) / "neighbour.py").write_text("")
+    program = ["-m", "programs.program"] if is_module else ["programs/program.py"]
+    arguments = [*program, "--flag", "-m", "a b"]
 
-    ours = run("-m", "package.module", "--flag", folder=tmp_path)
-    pythons = python("-m", "package.module", "--flag", folder=tmp_path)
+    ours = run(*([] if is_module else ["script"]), *arguments, folder=tmp_path)
+    pythons = python(*arguments, folder=tmp_path)
 
     assert same(ours, pythons), (ours, pythons)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import re
 import sys
@@ -32,30 +31,18 @@ REPORTS: dict[str, Callable[[], dict[str, Any]]] = {
 VERDICTS = {f"fit: {name}": verdicts for name, verdicts in verdict_samples.ALL.items()}
 NAMES = (*REPORTS, *VERDICTS)
 
-# Keys whose texts are words of ours, which decide over what is drawn; the readers refuse others.
-_FIXED_IN_REPORTS = {"schema", "verdict", "kind", "found_by", "pattern", "started", "written"}
+# As report_samples has them, of verdicts.
 _FIXED_IN_VERDICTS = {"phase", "component", "components", "allocator", "ended"}
 
 
 def draw(name: str, change: Callable[[str], str] | None = None) -> str:
     """A page by its name; `change`: what is to stand in the place of each text that comes from a program."""
+    with_texts = report_samples.with_texts
     if name in REPORTS:
         document = REPORTS[name]()
-        return report_page.render(document if change is None else _with_texts(document, change, _FIXED_IN_REPORTS))
+        return report_page.render(document if change is None else with_texts(document, change))
     verdicts = VERDICTS[name]
-    return verdict_page.render(verdicts if change is None else _with_texts(verdicts, change, _FIXED_IN_VERDICTS))
-
-
-def _with_texts(value: Any, change: Callable[[str], str], fixed: set[str], key: str = "") -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.replace(value, **_with_texts(vars(value), change, fixed))
-    if isinstance(value, dict):
-        return {name: _with_texts(inner, change, fixed, name) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(_with_texts(inner, change, fixed, key) for inner in value)
-    if not isinstance(value, str) or key in fixed or not value or value in ("allocated", "awaiting", "free"):
-        return value
-    return change(value)
+    return verdict_page.render(verdicts if change is None else with_texts(verdicts, change, _FIXED_IN_VERDICTS))
 
 
 def text_of(rendered: str) -> str:

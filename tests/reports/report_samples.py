@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+from collections.abc import Callable, Collection
 from typing import Any
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -184,20 +186,29 @@ def out_of_memory() -> dict[str, Any]:
     return document
 
 
+# Keys whose texts are words of ours, which decide over what is drawn; the reader refuses others.
+_FIXED = {"schema", "verdict", "kind", "found_by", "pattern", "started", "written"}
+
+
+def with_texts(value: Any, change: Callable[[str], str], fixed: Collection[str] = _FIXED, key: str = "") -> Any:
+    """A document, or dataclasses, with something in the place of each text that comes from a program."""
+    if dataclasses.is_dataclass(value):
+        return dataclasses.replace(value, **with_texts(vars(value), change, fixed))
+    if isinstance(value, dict):
+        return {name: with_texts(inner, change, fixed, name) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(with_texts(inner, change, fixed, key) for inner in value)
+    if not isinstance(value, str) or key in fixed or not value or value in ("allocated", "awaiting", "free"):
+        return value
+    return change(value)
+
+
 def hostile() -> dict[str, Any]:
     """Markup, control characters and endless words wherever a text can be."""
-
-    def spoil(value: Any) -> Any:
-        if isinstance(value, dict):
-            keep = ("schema", "kind", "verdict")
-            return {key: one if key in keep else spoil(one) for key, one in value.items()}
-        if isinstance(value, list):
-            return [one if one in ("free", "allocated", "awaiting") else spoil(one) for one in value]
-        return f"{HOSTILE}\x1b[31m\u202e\ud800{'W' * 300}{value}" if isinstance(value, str) else value
-
-    document = leaking()
-    document["oom"] = out_of_memory()["oom"]
-    return spoil(document)
+    document = leaking() | {"oom": out_of_memory()["oom"]}
+    return with_texts(
+        document, lambda text: f"{HOSTILE}\x1b[31m\u202e\ud800{'W' * 300}{text}", {"schema", "verdict", "kind"}
+    )
 
 
 def huge() -> dict[str, Any]:

@@ -40,6 +40,19 @@ def seen(pid: int) -> dict[str, Any] | None:
     return next((one for one in picture.take()["processes"] if one["pid"] == pid), None)
 
 
+def allocated(pid: int) -> list[int]:
+    """In MiB, by GPU."""
+    process = seen(pid)
+    return [gpu["allocated_bytes"] // MIB for gpu in process["gpus"]] if process is not None else []
+
+
+HOLDING = """
+block = tensor({} * MIB)
+tell()
+await_order()
+"""
+
+
 def test_figures_are_the_programs_own(training: dict[str, Any]) -> None:
     process = seen(training["pid"])
     assert process is not None
@@ -89,7 +102,7 @@ def test_run_is_not_shown_before_the_program(is_module: bool, tmp_path: Path, co
     script = tmp_path / "frugal-alloc"  # as pip writes it
     script.write_text("from frugal_alloc._command.cli import main\nmain()\n")
     run = [sys.executable, *(["-m", "frugal_alloc"] if is_module else [str(script)]), "run"]
-    with running("block = tensor(MIB)\ntell()\nawait_order()\n", tmp_path, starter=run) as program:
+    with running(HOLDING.format(1), tmp_path, starter=run) as program:
         pid = program.told()["pid"]
         row = next(line for line in command("top").out.splitlines() if line.split()[:1] == [str(pid)])
         assert row.endswith(f"  {tmp_path.name}/train.py --its arguments")
@@ -134,18 +147,8 @@ await_order()
 
 
 def test_setting_publish_off_hides_a_process_until_it_is_turned_on(tmp_path: Path) -> None:
-    code = """
-block = tensor(MIB)
-tell()
-await_order()
-frugal_alloc.enable(publish=True)
-tell()
-await_order()
-frugal_alloc.enable(publish=False)
-tell()
-await_order()
-"""
-    with running(code, tmp_path, FRUGAL_ALLOC_CONF="publish:off,track:off") as program:
+    on, off = (f"frugal_alloc.enable(publish={is_on})\ntell()\nawait_order()\n" for is_on in (True, False))
+    with running(HOLDING.format(1) + on + off, tmp_path, FRUGAL_ALLOC_CONF="publish:off,track:off") as program:
         pid = program.told()["pid"]
         assert not is_published(pid)
         program.order()
@@ -160,26 +163,15 @@ await_order()
 
 
 def test_child_that_opens_a_gpu_is_seen_under_its_own_pid(tmp_path: Path) -> None:
-    code = """
-child = os.fork()
-if child == 0:
-    block = tensor(3 * MIB)
-    tell()
-    await_order()
-    os._exit(0)
-os.waitpid(child, 0)
-block = tensor(5 * MIB)
-tell()
-await_order()
-"""
-    with running(code, tmp_path) as program:
+    begin = "child = os.fork()\nif child: os.waitpid(child, 0)\n"
+    end = "if child == 0: os._exit(0)\n"
+    with running(begin + HOLDING.format("(5 if child else 3)") + end, tmp_path) as program:
         child = program.told()["pid"]
-        assert seen(child)["gpus"][0]["allocated_bytes"] == 3 * MIB  # type: ignore[index]
+        assert allocated(child) == [3]
         program.order()
         parent = program.told()["pid"]
         assert parent != child
-        assert seen(child) is None
-        assert seen(parent)["gpus"][0]["allocated_bytes"] == 5 * MIB  # type: ignore[index]
+        assert (seen(child), allocated(parent)) == (None, [5])
         program.order()
         assert program.status() == 0
 
@@ -210,7 +202,7 @@ def await_stopped(pid: int) -> None:
 
 
 def test_process_that_is_stopped_does_not_answer(tmp_path: Path) -> None:
-    with running("block = tensor(MIB)\ntell()\nawait_order()\n", tmp_path) as program:
+    with running(HOLDING.format(1), tmp_path) as program:
         pid = program.told()["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:
