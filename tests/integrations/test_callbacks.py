@@ -11,27 +11,25 @@ from typing import Any
 import frugal_alloc
 import pytest
 
-
-def test_lightning(told: list[str], tmp_path: Any) -> None:
-    lightning = pytest.importorskip("lightning", reason="lightning is not installed")
-    check_lightning(lightning.pytorch, told, tmp_path)
-
-
-def test_pytorch_lightning(told: list[str], tmp_path: Any) -> None:
-    check_lightning(pytest.importorskip("pytorch_lightning", reason="it is not installed"), told, tmp_path)
+# Of a Trainer that does nothing but train.
+QUIET = {
+    "accelerator": "cpu", "logger": False, "enable_checkpointing": False, "enable_progress_bar": False,
+    "enable_model_summary": False,
+}  # fmt: skip
 
 
-def check_lightning(library: Any, told: list[str], tmp_path: Any) -> None:
+@pytest.mark.parametrize("name", ["lightning.pytorch", "pytorch_lightning"])
+def test_lightning(name: str, told: list[str], tmp_path: Any) -> None:
+    library = pytest.importorskip(name, reason="it is not installed")
     import torch
     from frugal_alloc.integrations import lightning
 
     importlib.reload(lightning)  # what the program uses may have changed since another test
-    demos = importlib.import_module(f"{library.__name__}.demos.boring_classes")
+    demos = importlib.import_module(f"{name}.demos.boring_classes")
     path = str(tmp_path / "report.html")
     trainer = library.Trainer(
-        max_epochs=2, accelerator="cpu", limit_train_batches=2, limit_val_batches=1, limit_test_batches=1,
-        limit_predict_batches=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, default_root_dir=tmp_path, callbacks=[lightning.MemoryReport(path)],
+        max_epochs=2, limit_train_batches=2, limit_val_batches=1, limit_test_batches=1, limit_predict_batches=1,
+        default_root_dir=tmp_path, callbacks=[lightning.MemoryReport(path)], **QUIET,
     )  # fmt: skip
     model = demos.BoringModel()
     trainer.fit(model)
@@ -45,7 +43,7 @@ def check_lightning(library: Any, told: list[str], tmp_path: Any) -> None:
 
 
 def test_a_training_that_fails_leaves_no_phase_open(told: list[str], tmp_path: Any) -> None:
-    library = pytest.importorskip("lightning", reason="lightning is not installed").pytorch
+    library = pytest.importorskip("lightning.pytorch", reason="lightning is not installed")
     from frugal_alloc.integrations.lightning import MemoryReport
     from lightning.pytorch.demos.boring_classes import BoringModel
 
@@ -54,9 +52,8 @@ def test_a_training_that_fails_leaves_no_phase_open(told: list[str], tmp_path: A
             raise RuntimeError("no more")
 
     trainer = library.Trainer(
-        max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, default_root_dir=tmp_path, num_sanity_val_steps=0, callbacks=[MemoryReport()],
-    )  # fmt: skip
+        max_epochs=1, num_sanity_val_steps=0, default_root_dir=tmp_path, callbacks=[MemoryReport()], **QUIET
+    )
     with pytest.raises(RuntimeError, match="no more"):
         trainer.fit(Failing())
     assert told == ["enable", "+train", "-train"]

@@ -1,17 +1,12 @@
-"""An amount of bytes reads the same in a text, on the page and in what C++ writes (allocator/port/format_bytes.h)."""
+"""An amount of bytes reads the same in a text and in what C++ writes (allocator/port/format_bytes.h)."""
 
 from __future__ import annotations
 
-import html
 import json
-import re
 from pathlib import Path
 
 import pytest
-import report_samples as samples
-from browser import Browser
 from frugal_alloc._common.messages import format_bytes
-from frugal_alloc._report import page
 from frugal_alloc._report.headline import time_left
 
 CASES = json.loads((Path(__file__).parents[1] / "allocator/format_bytes.json").read_text())
@@ -20,23 +15,6 @@ CASES = json.loads((Path(__file__).parents[1] / "allocator/format_bytes.json").r
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["bytes"]))
 def test_amounts_on_record_read_as_in_cpp(case: dict) -> None:
     assert format_bytes(case["bytes"]) == case["text"]
-
-
-def test_a_chart_reads_amounts_as_the_text_does(chromium: Browser, tmp_path: Path) -> None:
-    amounts = [case for case in CASES if isinstance(case["bytes"], int) and case["bytes"] >= 0]
-    points = [[step, 0, "", *[case["bytes"]] * 3] for step, case in enumerate(amounts)]
-    drawn, charts = re.subn(
-        r'data-points="[^"]*"', f'data-points="{html.escape(json.dumps(points))}"', page.render(samples.leaking())
-    )
-    assert charts > 0
-    file = tmp_path / "page.html"
-    file.write_text(drawn)
-    chromium.show(file)
-    chromium.value("document.querySelector('.plot').focus()")
-    for case in amounts:
-        chromium.press("ArrowRight")
-        told = chromium.value("document.querySelector('.reading').textContent").partition(": ")[2]
-        assert told == f"{case['text']} allocated, at most {case['text']}, {case['text']} reserved"
 
 
 @pytest.mark.parametrize(

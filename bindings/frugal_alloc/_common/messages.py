@@ -23,7 +23,7 @@ def format_bytes(size: float) -> str:
     """In the largest unit of which there is one, GiB at most: 1.50 GiB, 768.00 MiB, 1 byte.
 
     As PyTorch writes sizes, but for its "1024.00 MiB", which is 1.00 GiB here. allocator/port/format_bytes.h is the
-    same in C++, `bytes` of _report/page.js in the browser; tests/allocator/format_bytes.json holds them together.
+    same in C++; tests/allocator/format_bytes.json holds them together.
     """
     whole = round(size)
     if abs(whole) < 1024:

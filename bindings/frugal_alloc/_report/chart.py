@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from .._common.messages import format_bytes
 from .pages import geometry
 from .pages.geometry import Tick
 
@@ -54,7 +55,7 @@ def _chart(gpu: int, rows: list[list], names: list[str], limit: int, failed: boo
     return {
         "gpu": gpu,
         # The step, epoch and phase, and what was allocated, the peak and reserved.
-        "points": [(row[1], row[2], names[row[3]], *row[4:7]) for row in rows],
+        "points": [(row[1], row[2], names[row[3]], *map(format_bytes, row[4:7])) for row in rows],
         "allocated_path": geometry.line(allocated, top),
         "peak_path": geometry.line(peak, top),
         "reserved_path": geometry.line(reserved, top),

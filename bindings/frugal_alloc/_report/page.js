@@ -2,17 +2,6 @@
 (() => {
   document.documentElement.classList.add("scripted");
 
-  // As _amounts.format_bytes: toFixed() alone rounds halves up where Python and C++ round them to the even digit.
-  const even = (value) => Math.round(value) - (value % 1 === 0.5 && Math.round(value) % 2 ? 1 : 0);
-  const bytes = (size) => {
-    if (size < 1023.5) return size === 1 ? "1 byte" : `${even(size)} bytes`;
-    for (const unit of ["KiB", "MiB"]) {
-      size /= 1024;
-      if (size < 1023.995) return `${(even(size * 100) / 100).toFixed(2)} ${unit}`;
-    }
-    return `${(even(size * 100 / 1024) / 100).toFixed(2)} GiB`;
-  };
-
   // Tables: a heading sorts by its column, the largest first; again, and it turns round.
   const value = (row, column) => {
     const cell = row.children[column];
@@ -99,7 +88,7 @@
       cursor.hidden = false;
       cursor.style.left = 100 * at / (points.length - 1) + "%";
       reading.textContent = `step ${step.toLocaleString("en")}, epoch ${epoch}${phase ? ", " + phase : ""}: ` +
-        `${bytes(allocated)} allocated, at most ${bytes(peak)}, ${bytes(reserved)} reserved`;
+        `${allocated} allocated, at most ${peak}, ${reserved} reserved`;
       plot.setAttribute("aria-valuenow", at + 1);
       plot.setAttribute("aria-valuetext", reading.textContent);
     };
