@@ -40,7 +40,7 @@ def join(documents: list[dict[str, Any]]) -> dict[str, Any]:
     if len(documents) == 1:
         return documents[0]
     _check(documents)
-    names = [_rank(document, number) for number, document in enumerate(documents)]
+    names = [rank_of(document, number) for number, document in enumerate(documents)]
     worst = worst_first(documents)[0]
     joined = copy.deepcopy(documents[worst])
     joined["run"] |= {"rank": None, "pid": None}
@@ -71,7 +71,8 @@ def worst_first(documents: list[dict[str, Any]]) -> list[int]:
     return sorted(range(len(documents)), key=badness, reverse=True)
 
 
-def _rank(document: dict[str, Any], number: int) -> int:
+def rank_of(document: dict[str, Any], number: int) -> int:
+    """Its place among the documents stands for a rank that is not known."""
     rank = document["run"]["rank"]
     return number if rank is None else rank
 

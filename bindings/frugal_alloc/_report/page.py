@@ -19,7 +19,7 @@ from . import gpus, headline, pages
 from .address_space import address_spaces
 from .chart import charts
 from .flame import flame, is_library
-from .join import worst_first
+from .join import rank_of, worst_first
 from .schema import conform
 
 # Of all that is drawn of several ranks together.
@@ -83,12 +83,7 @@ def _all_pictures(document: dict[str, Any]) -> list[dict[str, Any]]:
         return [_pictures(document, "", "", 1)]
     # Those that are worst off, in the order of their numbers.
     order = worst_first(ranks)[:_MOST_DRAWN_RANKS]
-    return [_pictures(ranks[n], f"r{n}-", rank_name(ranks[n], n), len(order)) for n in sorted(order)]
-
-
-def rank_name(document: dict[str, Any], number: int) -> str:
-    rank = document["run"]["rank"]
-    return f"rank {number if rank is None else rank}"
+    return [_pictures(ranks[n], f"r{n}-", f"rank {rank_of(ranks[n], n)}", len(order)) for n in sorted(order)]
 
 
 def _found(verdicts: list[dict[str, Any]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import textwrap
 from typing import Any
@@ -131,8 +132,7 @@ def _verdict(number: int, cause: Cause, names_gpu: bool, paint: Any) -> list[str
     if first.get("ranks"):
         lines += _wrapped(f"on rank {', '.join(map(str, first['ranks']))}", "   ")
     for other in cause[1:4]:
-        rate = f"{format_bytes(other['bytes_per_epoch'])} per {Cause([other]).unit}"
-        lines += _wrapped(f"also {_where(other)}: {rate}", "   ", "      ")
+        lines += _wrapped(f"also {_where(other)}: {_rate(Cause([other]))}", "   ", "      ")
     if len(cause) > 4:
         lines.append(f"   and {len(cause) - 4} more lines")
     for holder in cause.holders[:2]:
@@ -142,12 +142,16 @@ def _verdict(number: int, cause: Cause, names_gpu: bool, paint: Any) -> list[str
 
 
 def _facts(cause: Cause) -> str:
-    epochs, size, rate = cause[0]["epochs"], format_bytes(cause.bytes), format_bytes(cause.bytes_per_epoch)
+    epochs, size = cause[0]["epochs"], format_bytes(cause.bytes)
     if cause.kind == "cycle":
         return f"{size} that only Python's garbage collector freed, at the ends of {epochs} epochs"
     if cause.kind == "outside":
-        return f"{rate} per epoch; {size} more than at the first of {epochs} epochs"
-    return f"{rate} per {cause.unit}; {held(cause)}"
+        return f"{_rate(cause, 'epoch')}; {size} more than at the first of {epochs} epochs"
+    return f"{_rate(cause)}; {held(cause)}"
+
+
+def _rate(cause: Cause, unit: str = "") -> str:
+    return f"{format_bytes(cause.bytes_per_epoch)} per {unit or cause.unit}"
 
 
 def _held(holder: dict[str, Any], things: tuple[str, ...]) -> str:
@@ -169,9 +173,8 @@ def _small(causes: list[Cause], document: dict[str, Any]) -> list[str]:
     lines = _wrapped(f"{small_count(causes)}: {small_sentence(document['epochs'])}")
     for cause in causes[:MOST_SMALL]:
         held = f", held by {_holder(cause.holders[0])}" if cause.holders else ""
-        rate = f"{format_bytes(cause.bytes_per_epoch)} per {cause.unit}"
         where = _where(cause[0], has_several_gpus(document))
-        lines += _wrapped(f"{_WORDS[cause.kind]} {where}: {rate}{held}", "  ", "    ")
+        lines += _wrapped(f"{_WORDS[cause.kind]} {where}: {_rate(cause)}{held}", "  ", "    ")
         lines += _wrapped(cause[0]["advice"], "    -> ", "       ")
     if len(causes) > MOST_SMALL:
         lines.append(f"  and {len(causes) - MOST_SMALL} more")
@@ -221,16 +224,14 @@ def _gpu(document: dict[str, Any], row: dict[str, Any]) -> list[str]:
 
 def _sites(document: dict[str, Any]) -> list[str]:
     """The lines that held most when the library looked last, near the peak."""
-    at_peak: dict[tuple, int] = {}
+    at_peak: collections.Counter[tuple] = collections.Counter()
     for site in document["sites"]:
-        key = (site["file"], site["line"], site["function"], site["phase"])
-        at_peak[key] = at_peak.get(key, 0) + site["peak_bytes"]
-    largest = sorted(at_peak.items(), key=lambda entry: -entry[1])[:MOST_SITES]
-    lines = ["Near the peak, most was held by"] if largest and largest[0][1] else []
+        at_peak[site["file"], site["line"], site["function"], site["phase"]] += site["peak_bytes"]
+    largest = [entry for entry in at_peak.most_common(MOST_SITES) if entry[1]]
+    lines = ["Near the peak, most was held by"] if largest else []
     for (file, line, function, phase), size in largest:
-        if size:
-            where = f"{_place(file, line)} in {function}" if file else (phase or function or "no line is known")
-            lines.append(f"  {format_bytes(size):>11}  {where}"[:WIDTH])
+        where = f"{_place(file, line)} in {function}" if file else (phase or function or "no line is known")
+        lines.append(f"  {format_bytes(size):>11}  {where}"[:WIDTH])
     return lines
 
 
