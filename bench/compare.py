@@ -19,7 +19,7 @@ from typing import Any
 from frugal_alloc._command import progress
 from frugal_alloc._common import installation
 from frugal_alloc._common.arguments import Parser
-from frugal_alloc._replay import replays
+from frugal_alloc._planning.replay import replays
 from frugal_alloc._simulation import simulated_gpu
 
 from . import policy_command, suite

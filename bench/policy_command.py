@@ -12,7 +12,7 @@ from typing import Any
 
 from frugal_alloc._common import installation, whole_files
 from frugal_alloc._common.arguments import Parser, refuse
-from frugal_alloc._replay import history_files, replays
+from frugal_alloc._planning.replay import history_files, replays
 from frugal_alloc._simulation import simulated_gpu
 
 from .comparison.policy import PlayError, Policy

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history import ALLOCATE, EVENT, MAX_SIZE, History, live_bytes
+from frugal_alloc._planning.replay import history_files
+from frugal_alloc._planning.replay.history import ALLOCATE, EVENT, MAX_SIZE, History
 
 from . import generators
 
@@ -65,7 +65,6 @@ class Workload:
                 changed = (*event[:_SIZE], min(size, MAX_SIZE), *event[_SIZE + 1 :])
                 EVENT.pack_into(events, place * EVENT.size, *changed)
         made = dataclasses.replace(history, name=f"{history.name}@{memory / GIB:g}GiB", events=bytes(events))
-        made = dataclasses.replace(made, peak_live_bytes=max(live_bytes(made.events), default=0))
         return Workload(made, self.is_recorded)
 
 

@@ -22,7 +22,7 @@ together. How much it could gain at most, bench/README.md says by placements tha
 from __future__ import annotations
 
 import numpy as np
-from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE, History
+from frugal_alloc._planning.replay.history import ALLOCATE, EVENT, FREE, History
 
 # allocator/port/units.h has the same: kGrain, kPageSize.
 GRAIN_BYTES = 512

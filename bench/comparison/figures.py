@@ -19,7 +19,7 @@ _GIB = 1 << 30
 
 @dataclasses.dataclass(frozen=True)
 class Steady:
-    """What the steady state cost, as _replay.SteadyState."""
+    """What the steady state cost, as replays.SteadyState."""
 
     driver_ns: int
     allocations: int

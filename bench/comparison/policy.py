@@ -6,8 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
-from frugal_alloc._replay import replays
-from frugal_alloc._replay.history import History
+from frugal_alloc._planning.replay import replays
+from frugal_alloc._planning.replay.history import History
 
 from ..suite import AMPLE, Workload
 from .figures import CAPACITY_TOLERANCE, Figures, Play

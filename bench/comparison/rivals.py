@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from frugal_alloc._common import installation, whole_files
-from frugal_alloc._replay import replays
-from frugal_alloc._replay.history import History
+from frugal_alloc._planning.replay import replays
+from frugal_alloc._planning.replay.history import History
 from frugal_alloc._simulation import simulated_gpu
 
 from ..suite import AMPLE, Workload
@@ -31,12 +31,12 @@ class Rivals:
     """Measures what is not kept yet. Any thread may use it."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises as _replay.Replayer() does."""
+        """Raises as replays.Replayer() does."""
         self._folder = folder
         self.replayer = replays.Replayer()
 
     def measure(self, workload: Workload, allocator: str) -> Figures:
-        """Raises as _replay.Replayer.measure() does."""
+        """Raises as replays.Replayer.measure() does."""
         lags = [(ratio, workload.stream_lag(ratio)) for ratio in RATIOS_OF[allocator]]
         history = workload.history
         about = [_FORMAT, allocator, CAPACITY_TOLERANCE, *lags, replays.steady_from(history), history.initial_count]

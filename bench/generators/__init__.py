@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from frugal_alloc._replay.history import History
+from frugal_alloc._planning.replay.history import History
 
 from . import (
     fixed_random,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE, MAX_EVENTS, History
+from frugal_alloc._planning.replay.history import ALLOCATE, EVENT, FREE, MAX_EVENTS, History
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -34,7 +34,6 @@ class Recorder:
         self._warm_up_end: int | None = None
         self._turn_ends: list[int] = []
         self.live_bytes = 0
-        self._peak_live_bytes = 0
         self._stream_count = 1
 
     @property
@@ -97,15 +96,12 @@ class Recorder:
 
     def history(self, name: str) -> History:
         total = len(self._events)
-        packed = b"".join(EVENT.pack(*event, min(ready, total)) for *event, ready in self._events)
         return History(
             name=name,
-            events=packed,
-            event_count=total,
+            events=b"".join(EVENT.pack(*event, min(ready, total)) for *event, ready in self._events),
             initial_count=0,
             allocation_count=len(self._sizes),
             stream_count=self._stream_count,
-            peak_live_bytes=self._peak_live_bytes,
             warm_up_end=self._warm_up_end,
             turn_ends=tuple(self._turn_ends),
             stream_lag=self._stream_lag,
@@ -113,7 +109,6 @@ class Recorder:
 
     def _add(self, event: tuple[int, int, int, int, int, int], grown: int) -> None:
         self.live_bytes += grown - self._late.pop(len(self._events), 0)
-        self._peak_live_bytes = max(self._peak_live_bytes, self.live_bytes)
         self._events.append(event)
         if len(self._events) > MAX_EVENTS:
             raise BadScale(f"there would be more than {MAX_EVENTS} events; make it shorter")

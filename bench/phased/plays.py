@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from frugal_alloc._replay import replays
+from frugal_alloc._planning.replay import replays
 
 from ..comparison import rivals
 from ..comparison.policy import PlayError, Policy

@@ -6,7 +6,7 @@ import dataclasses
 import random
 from collections.abc import Callable
 
-from frugal_alloc._replay.history import ALLOCATE, EVENT, History
+from frugal_alloc._planning.replay.history import ALLOCATE, EVENT, History
 
 from ..generators import DEFAULT_SEED, phases
 
@@ -65,11 +65,8 @@ def ending(program: Program, cut: int | None = None) -> Ending:
     history = dataclasses.replace(
         body,
         events=events + b"".join(last),
-        event_count=begins_at + len(more),
         allocation_count=more.stop,
         stream_count=max(body.stream_count, parameters.streams),
-        # As far as any play could come.
-        peak_live_bytes=live + len(more) * parameters.last_size,
         warm_up_end=None,
     )
     return Ending(history, begins_at, parameters.memory - live)

@@ -14,8 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history import EVENT, FREE, History
+from frugal_alloc._planning.replay import history_files
+from frugal_alloc._planning.replay.history import EVENT, FREE, History
 from frugal_alloc._simulation import simulated_gpu
 
 from ..generators import recorder

@@ -1,6 +1,6 @@
 // A history as the replay reads it: every allocation and free of a recorded run, in order.
 //
-// bindings/frugal_alloc/_replay/history.py has the same layout (its EVENT): change both or neither.
+// bindings/frugal_alloc/_planning/replay/history.py has the same layout (its EVENT): change both or neither.
 
 #ifndef FRUGAL_BINDINGS_REPLAY_HISTORY_H_
 #define FRUGAL_BINDINGS_REPLAY_HISTORY_H_

@@ -118,8 +118,8 @@ Outcome Replay(const Request& request, Result& result) {
 // as it is until the process ends.
 //
 // The caller is a process that has a GPU, simulated or real, and libc10 and libc10_cuda loaded, and, where it wants
-// another allocator than PyTorch's, has installed that: bindings/frugal_alloc/_replay/worker.py. It calls once, from
-// one thread: the clock of the simulated GPU never goes back. Does not throw.
+// another allocator than PyTorch's, has installed that: bindings/frugal_alloc/_planning/replay/worker.py. It calls
+// once, from one thread: the clock of the simulated GPU never goes back. Does not throw.
 //
 // Visible also where the build hides all that does not say otherwise, as CMakeLists.txt does.
 extern "C" [[gnu::visibility("default")]] const char* frugal_replay(const frugal::replay::Request* request) {

@@ -1,4 +1,4 @@
-// What a replay is asked, and what it answers. bindings/frugal_alloc/_replay/worker.py has Request once more.
+// What a replay is asked, and what it answers. bindings/frugal_alloc/_planning/replay/worker.py has Request once more.
 
 #ifndef FRUGAL_BINDINGS_REPLAY_REQUEST_H_
 #define FRUGAL_BINDINGS_REPLAY_REQUEST_H_

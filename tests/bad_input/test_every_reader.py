@@ -17,12 +17,12 @@ import hostile
 import pytest
 import report_samples as samples
 import top_samples
-from frugal_alloc._command.check import baseline
 from frugal_alloc._command.top import layout, picture, sockets
 from frugal_alloc._common.messages import Refused
+from frugal_alloc._planning.check import baseline
+from frugal_alloc._planning.replay import history_files
+from frugal_alloc._planning.replay.history import EVENT
 from frugal_alloc._program.code_lines import CodeLine
-from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history import EVENT
 from frugal_alloc._tracking import declarations
 from recordings import MIB, Recording, kineto
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history import ALLOCATE, FREE
+from frugal_alloc._planning.replay import history_files
+from frugal_alloc._planning.replay.history import ALLOCATE, FREE
 
 from bench.comparison.bound import PAGE_BYTES, lower_bound_bytes
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._replay.history import ALLOCATE, EVENT
+from frugal_alloc._planning.replay.history import ALLOCATE, EVENT
 
 from bench import compare, suite
 from bench.comparison import choices, demands, tables

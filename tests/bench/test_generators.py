@@ -7,8 +7,8 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE
+from frugal_alloc._planning.replay import history_files
+from frugal_alloc._planning.replay.history import ALLOCATE, EVENT, FREE
 
 from bench import generators
 from bench.generators import __main__ as command_line

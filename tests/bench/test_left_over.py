@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._replay import replays
-from frugal_alloc._replay.history import ALLOCATE, EVENT
+from frugal_alloc._planning.replay import replays
+from frugal_alloc._planning.replay.history import ALLOCATE, EVENT
 
 from bench import left_over
 from bench.comparison.policy import Policy

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history import EVENT, History
+from frugal_alloc._planning.replay import history_files
+from frugal_alloc._planning.replay.history import EVENT, History
 
 from bench import recordings
 from bench.recordings import __main__ as command
@@ -64,7 +64,7 @@ def test_frees_that_follow_one_another_are_in_the_order_of_their_allocations() -
     allocations = [(0, number, 512, 0, 0, 0) for number in range(4)]
     frees = [(1, 2, 0, 0, 0, 0), (1, 0, 0, 0, 0, 0), (1, 3, 0, 0, 1, 9), (1, 1, 0, 0, 0, 0), (0, 4, 512, 0, 0, 0)]
     events = b"".join(EVENT.pack(*row) for row in allocations + frees)
-    found = recordings._with_frees_in_order(History("made", events, 9, 0, 5, 2, 2048))
+    found = recordings._with_frees_in_order(History("made", events, 0, 5, 2))
     # The one that is late stays where it is: it ends the run of frees before it.
     in_order = [*allocations, frees[1], frees[0], *frees[2:]]
     assert list(EVENT.iter_unpack(found.events)) == in_order
@@ -75,7 +75,7 @@ def recorded() -> History:
     """With a free that is late on a second stream."""
     rows = [(0, 0, 4096, 0, 0, 0), (0, 1, 512, 1, 0, 0), (1, 0, 0, 0, 1, 4), (1, 1, 0, 0, 0, 0)]
     events = b"".join(EVENT.pack(*row) for row in rows)
-    return History("made", events, 4, 0, 2, 2, 4608)
+    return History("made", events, 0, 2, 2)
 
 
 def test_a_program_that_fails_says_why_in_one_line_and_leaves_the_file(

@@ -11,8 +11,8 @@ from typing import Any
 
 import fork_server
 from carried_out import Outcome, in_a_process
-from frugal_alloc._command.check.baseline import Figures, Line
-from frugal_alloc._command.check.runs import Run
+from frugal_alloc._planning.check.baseline import Figures, Line
+from frugal_alloc._planning.check.runs import Run
 
 MIB = 1 << 20
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from checked_project import MIB, figures, line, run_of
-from frugal_alloc._command.check import comparison
-from frugal_alloc._command.check.baseline import Baseline, Figures, Setting
-from frugal_alloc._command.check.comparison import Allowance, Comparison, compare, grown_most
-from frugal_alloc._command.check.runs import Run
+from frugal_alloc._planning.check import comparison
+from frugal_alloc._planning.check.baseline import Baseline, Figures, Setting
+from frugal_alloc._planning.check.comparison import Allowance, Comparison, compare, grown_most
+from frugal_alloc._planning.check.runs import Run
 
 SETTING = Setting(memory=16 << 30, gpus=1, values="cpu", allocator="native")
 

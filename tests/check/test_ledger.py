@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from frugal_alloc._command.check.ledger import Ledger
 from frugal_alloc._native import journal
 from frugal_alloc._native.journal import JournalEntry
+from frugal_alloc._planning.check.ledger import Ledger
 
 
 class Journal:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._replay import history_files, recordings
-from frugal_alloc._replay.history import EVENT
+from frugal_alloc._planning.replay import history_files, recordings
+from frugal_alloc._planning.replay.history import EVENT
 
 ALLOCATE, FREE = 0, 1
 TWO = [[ALLOCATE, 0, 700, 0], [ALLOCATE, 1, 300, 1], [FREE, 0], [FREE, 1]]

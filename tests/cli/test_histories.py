@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from frugal_alloc._common import recorded_files
-from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history import EVENT, History
+from frugal_alloc._planning.replay import history_files
+from frugal_alloc._planning.replay.history import EVENT, History
 from recordings import MIB, Recording, kineto
 
 ALLOCATE, FREE = 0, 1

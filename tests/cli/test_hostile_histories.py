@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from frugal_alloc._common import host_memory
-from frugal_alloc._replay import history_files
+from frugal_alloc._planning.replay import history_files
 from recordings import MIB, Recording
 
 
@@ -23,7 +23,7 @@ def grown_mib(path: Path) -> tuple[str, int]:
     """What reading a file ends in, and how many MiB a fresh process takes for it at its peak."""
     program = """
 import resource, sys
-from frugal_alloc._replay import history_files
+from frugal_alloc._planning.replay import history_files
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     history_files.read(sys.argv[1])

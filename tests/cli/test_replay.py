@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import re
 import signal
@@ -16,8 +17,8 @@ from typing import Any
 import pytest
 from frugal_alloc._command import options
 from frugal_alloc._command import replay as replay_command
-from frugal_alloc._replay import replays
-from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE, History
+from frugal_alloc._planning.replay import replays
+from frugal_alloc._planning.replay.history import ALLOCATE, EVENT, FREE, History
 from frugal_alloc._simulation import gpu_models, simulated_gpu
 from recordings import MIB, Recording
 
@@ -203,7 +204,7 @@ def test_worker_that_crashes_gets_one_line(history: Path, command: Any, monkeypa
 )
 def test_events_that_are_no_history_are_refused_by_the_worker(events: list[tuple[int, ...]]) -> None:
     packed = b"".join(EVENT.pack(*event) for event in events)
-    history = History("bad", packed, len(events), 0, allocation_count=1, stream_count=1, peak_live_bytes=512)
+    history = History("bad", packed, 0, allocation_count=1, stream_count=1)
     with pytest.raises(replays.ReplayError, match="bad with native: the events are not a history"):
         replays.Replayer().measure(history, "native", 1 << 30, find_minimum=False)
 
@@ -282,17 +283,14 @@ class TestConditions:
     @staticmethod
     def history(events: list[tuple[int, ...]], **marks: Any) -> History:
         """(size, stream) allocates, (allocation,) frees."""
-        packed, live, peak, sizes = [], 0, 0, []
-        for event in events:
-            if len(event) == 2:
-                packed.append(EVENT.pack(ALLOCATE, len(sizes), *event, 0, 0))
-                sizes.append(event[0])
-                live += event[0]
-            else:
-                packed.append(EVENT.pack(FREE, event[0], 0, 0, 0, 0))
-                live -= sizes[event[0]]
-            peak = max(peak, live)
-        return History("made-up", b"".join(packed), len(events), 0, len(sizes), 2, peak, **marks)
+        numbers = itertools.count()
+        packed = [
+            EVENT.pack(ALLOCATE, next(numbers), *event, 0, 0)
+            if len(event) == 2
+            else EVENT.pack(FREE, *event, 0, 0, 0, 0)
+            for event in events
+        ]
+        return History("made-up", b"".join(packed), 0, next(numbers), 2, **marks)
 
     @staticmethod
     def measure(history: History, allocator: str, capacity: int = 200 << 30, **options: Any) -> replays.Measurement:

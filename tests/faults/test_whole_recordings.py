@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from frugal_alloc._replay import history_files
+from frugal_alloc._planning.replay import history_files
 
 from bench.generators import recorder
 

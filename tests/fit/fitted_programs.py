@@ -23,6 +23,12 @@ def model(layers: int = 4) -> nn.Sequential:
     return nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU()) for _ in range(layers))).cuda()
 
 
+def learn(loss: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
 def plain() -> None:
     net = model()
     optimizer = torch.optim.AdamW(net.parameters())
@@ -48,9 +54,7 @@ def checkpointed() -> None:
     for batch in batches(512, WIDTH):
         for layer in net:
             batch = checkpoint(layer, batch, use_reentrant=False)
-        batch.mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        learn(batch.mean(), optimizer)
 
 
 def accumulating_first() -> None:
@@ -86,9 +90,7 @@ def wide_batch(options: str) -> None:
     for batch in batches(8192, WIDTH):
         for layer in net:
             batch = checkpoint(layer, batch, use_reentrant=False) if "checkpoints" in options else layer(batch)
-        batch.mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        learn(batch.mean(), optimizer)
 
 
 def attention() -> None:
@@ -99,9 +101,7 @@ def attention() -> None:
         query, key, value = project(embed(tokens)).view(4, 128, 3, 8, 64).permute(2, 0, 3, 1, 4)
         mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         logits = mixed.transpose(1, 2).reshape(4 * 128, WIDTH) @ embed.weight.T
-        functional.cross_entropy(logits, tokens.flatten()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        learn(functional.cross_entropy(logits, tokens.flatten()), optimizer)
 
 
 class EightBits(torch.optim.Optimizer):
@@ -142,9 +142,7 @@ def language_model(batch: str, options: str) -> None:
                 loss = sum(checkpoint(loss_of, *part, use_reentrant=False) for part in parts)
             else:
                 loss = loss_of(results, tokens)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        learn(loss, optimizer)
 
 
 def wide_layers(options: str) -> None:
@@ -182,9 +180,7 @@ def with_evaluation() -> None:
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     for batch in batches(128, WIDTH):
         net.train()
-        net(batch).mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        learn(net(batch).mean(), optimizer)
         net.eval()
         with torch.no_grad():
             net(torch.randn(1024, WIDTH, device="cuda"))
@@ -217,9 +213,7 @@ def frozen() -> None:
     net, adapter = model().requires_grad_(False), nn.Linear(WIDTH, 8).cuda()
     optimizer = torch.optim.AdamW(adapter.parameters())
     for batch in batches(256, WIDTH):
-        adapter(net(batch)).mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        learn(adapter(net(batch)).mean(), optimizer)
 
 
 def by_hand() -> None:
@@ -241,9 +235,7 @@ def second_stream() -> None:
             copied = batch * 2
         torch.cuda.current_stream().wait_stream(side)
         copied.record_stream(torch.cuda.current_stream())
-        net(copied).mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        learn(net(copied).mean(), optimizer)
 
 
 def leaking() -> None:
@@ -253,9 +245,7 @@ def leaking() -> None:
     total = torch.zeros((), device="cuda")
     for batch in batches(1024, WIDTH):
         loss = net(batch).mean()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        learn(loss, optimizer)
         total = total + net(batch).mean()
 
 
@@ -265,9 +255,7 @@ def leaking_of_all_lengths() -> None:
     kept = []
     for number in itertools.count():
         results = net(torch.randn(1024 * (1 + number * 7 % 5), WIDTH, device="cuda"))
-        results.mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        learn(results.mean(), optimizer)
         kept.append(results.detach())
 
 
@@ -278,9 +266,7 @@ def joining() -> None:
     joined = torch.empty(0, WIDTH, device="cuda")
     for batch in batches(2048, WIDTH):
         results = net(batch)
-        results.mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        learn(results.mean(), optimizer)
         joined = torch.cat([joined, results.detach()])
 
 
@@ -294,9 +280,7 @@ def of_all_lengths() -> None:
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     for batch in loader:
         results = net(batch.cuda().unsqueeze(-1))
-        results.mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        learn(results.mean(), optimizer)
 
 
 def filling_a_cache() -> None:
@@ -334,9 +318,7 @@ def selecting() -> None:
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     for batch in batches(4096, WIDTH):
         result = net(batch)
-        result[result.sum(1) > 0].mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        learn(result[result.sum(1) > 0].mean(), optimizer)
 
 
 def large() -> None:
@@ -345,9 +327,7 @@ def large() -> None:
         net = nn.Sequential(*(nn.Linear(16384, 16384, bias=False) for _ in range(16)))
     optimizer = torch.optim.AdamW(net.parameters())
     for batch in batches(8, 16384):
-        net(batch).mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        learn(net(batch).mean(), optimizer)
 
 
 def one_request() -> None:

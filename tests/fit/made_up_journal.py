@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from frugal_alloc._command.fit import recording
-from frugal_alloc._command.fit.process_record import Place
-from frugal_alloc._command.fit.recording import Recording
 from frugal_alloc._native import journal
 from frugal_alloc._native.journal import JournalEntry
+from frugal_alloc._planning.fit import breakdown, recording
+from frugal_alloc._planning.fit.changes import Traits
+from frugal_alloc._planning.fit.process_record import Place
+from frugal_alloc._planning.fit.recording import Recording
+from frugal_alloc._planning.fit.verdict import RankPeaks
 
 USERS, DISTRIBUTED = 1, 2
 PLACES = {
     USERS: Place(("train.py", 7, "step"), (), "", 0),
     DISTRIBUTED: Place(None, ("distributed",), "", 0),
 }
+NONE = Traits()
 
 
 class MadeUpJournal:
@@ -49,6 +52,9 @@ class MadeUpJournal:
         self, most_calls: int | None = None, places: dict[int, Place] = PLACES, *, trains: bool = True
     ) -> Recording:
         return recording.record(self.entries, 0, self.texts, places, most_calls, trains)
+
+    def peaks(self, places: dict[int, Place] = PLACES, traits: Traits = NONE) -> RankPeaks | None:
+        return breakdown.peaks(self.recording(places=places), places, rank=0, gpu=0, counted=None, traits=traits)
 
     def _text(self, text: str) -> int:
         if text not in self.texts:

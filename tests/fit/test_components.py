@@ -1,9 +1,9 @@
 """What memory is for: by its labels, by where it was made, by when it was made and freed."""
 
 import pytest
-from frugal_alloc._command.fit import process_record
-from frugal_alloc._command.fit.process_record import CHECKPOINTED, MODULE_CALL, MODULE_MADE, Place
-from frugal_alloc._command.fit.verdict import (
+from frugal_alloc._planning import marks
+from frugal_alloc._planning.fit.process_record import CHECKPOINTED, MODULE_CALL, MODULE_MADE, Place
+from frugal_alloc._planning.fit.verdict import (
     ACTIVATIONS,
     COMMUNICATION,
     GRADIENTS,
@@ -23,9 +23,9 @@ from made_up_journal import DISTRIBUTED, PLACES, MadeUpJournal, components
         ([PARAMETERS], PARAMETERS),
         ([GRADIENTS], GRADIENTS),
         ([OPTIMIZER_STATE], OPTIMIZER_STATE),
-        ([process_record.WORKSPACE], WORKSPACES),
-        ([process_record.COPIED_FROM_HOST], INPUTS),
-        ([process_record.COPIED_FROM_HOST, PARAMETERS], PARAMETERS),
+        ([marks.WORKSPACE], WORKSPACES),
+        ([marks.COPIED_FROM_HOST], INPUTS),
+        ([marks.COPIED_FROM_HOST, PARAMETERS], PARAMETERS),
     ],
 )
 def test_a_label_says_what_an_allocation_is_for(labels, component):
@@ -52,22 +52,22 @@ def test_results_that_a_backward_pass_needs_are_activations_and_others_temporari
     journal.allocate(1, 100, in_module=True)
     journal.allocate(2, 100, in_module=True)
     journal.free(2)
-    journal.mark(process_record.BACKWARD)
+    journal.mark(marks.BACKWARD)
     journal.free(1)
     assert components(journal.recording()) == [ACTIVATIONS, TEMPORARIES]
 
 
 def test_what_outlives_a_backward_pass_is_a_gradient_and_what_outlives_a_step_a_state():
     journal = MadeUpJournal()
-    journal.mark(process_record.BACKWARD)
+    journal.mark(marks.BACKWARD)
     journal.allocate(1, 100)
     journal.allocate(2, 100)
     journal.free(2)
-    journal.mark(process_record.AFTER_BACKWARD, process_record.OPTIMIZER)
+    journal.mark(marks.AFTER_BACKWARD, marks.OPTIMIZER)
     journal.allocate(3, 100)
     journal.allocate(4, 100)
     journal.free(4)
-    journal.mark(process_record.AFTER_OPTIMIZER, process_record.STEP)
+    journal.mark(marks.AFTER_OPTIMIZER, marks.STEP)
     assert components(journal.recording()) == [GRADIENTS, TEMPORARIES, OPTIMIZER_STATE, TEMPORARIES]
 
 
@@ -81,8 +81,8 @@ def test_what_the_program_makes_outside_of_phases_and_brings_into_a_forward_pass
 @pytest.mark.parametrize(
     "trait, begun, component",
     [
-        (MODULE_CALL, [process_record.BACKWARD], ACTIVATIONS),  # what a checkpoint computes again
-        (CHECKPOINTED, [process_record.BACKWARD], ACTIVATIONS),
+        (MODULE_CALL, [marks.BACKWARD], ACTIVATIONS),  # what a checkpoint computes again
+        (CHECKPOINTED, [marks.BACKWARD], ACTIVATIONS),
         (MODULE_MADE, [], PARAMETERS),  # even those that go at once, as it is moved
         (PLACES[DISTRIBUTED].traits[0], [], COMMUNICATION),
     ],

@@ -82,7 +82,7 @@ def test_a_programs_own_failure_comes_through_and_is_said_last_to_be_no_verdict(
     outcome = fit_program("with_a_bug")
     assert outcome.status == 1
     assert "mat1 and mat2 shapes cannot be multiplied" in outcome.err
-    assert "frugal_alloc/_command/fit" not in outcome.err
+    assert "frugal_alloc/_planning/fit" not in outcome.err
     assert (outcome.verdict["fits"], outcome.verdict["ended"]) == (None, "failed")
     assert outcome.err.splitlines()[-1] == (
         "frugal-alloc fit: no verdict: the program failed by itself, with exit status 1. Exit status 1 is the "

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from frugal_alloc._command.fit import breakdown, growth, process_record
-from frugal_alloc._command.fit.changes import Traits
-from frugal_alloc._command.fit.process_record import Place
-from frugal_alloc._command.fit.verdict import Growth, Inputs, RankPeaks
+from frugal_alloc._planning import marks
+from frugal_alloc._planning.fit import growth
+from frugal_alloc._planning.fit.process_record import Place
+from frugal_alloc._planning.fit.verdict import Growth, Inputs, RankPeaks
 from made_up_journal import MadeUpJournal
 
 CACHE, BATCH = 7, 8
@@ -23,8 +23,8 @@ def peaks(step: Callable[[MadeUpJournal, int], None], steps: int = STEPS) -> Ran
     journal.take(1000)
     for number in range(1, steps + 1):
         step(journal, number)
-        journal.mark(process_record.BACKWARD, process_record.AFTER_BACKWARD, process_record.STEP)
-    found = breakdown.peaks(journal.recording(places=PLACES), PLACES, rank=0, gpu=0, counted=None, traits=Traits())
+        journal.mark(marks.BACKWARD, marks.AFTER_BACKWARD, marks.STEP)
+    found = journal.peaks(PLACES)
     assert found is not None
     return found
 
@@ -48,36 +48,20 @@ def grown(step: Callable[[MadeUpJournal, int], None], steps: int = STEPS) -> tup
     return None if found is None or found.where is None else (found.bytes, found.where.line)
 
 
-def test_what_each_step_keeps_is_growth() -> None:
-    assert grown(keeps(lambda number: 50)) == (50, 7)
+SIZES = {
+    "what each step keeps": ([50] * 8, (50, 7)),
+    "more and less, by its mean": ([30, 90, 50, 80, 40, 70, 60, 20], ((90 + 50 + 80 + 40 + 70) // 5, 7)),
+    **{f"no cache that is full after {last}": ([50] * last + [0] * (8 - last), None) for last in range(1, 6)},
+    **{f"a list, and no cache of {last} beside it": ([50] * last + [4] * (8 - last), (4, 7)) for last in (3, 4, 5)},
+    "not what one step in two keeps": ([50, 0] * 4, None),
+    "nothing, where one step keeps nothing": ([50, 50, 0, 50, 50, 50, 50, 50], None),
+    **{f"nothing in {steps} steps": ([50] * steps, None) for steps in (1, 2, 5)},
+}
 
 
-def test_steps_that_keep_more_and_less_grow_by_their_mean() -> None:
-    sizes = [0, 30, 90, 50, 80, 40, 70, 60, 20]
-    assert grown(keeps(sizes.__getitem__)) == ((90 + 50 + 80 + 40 + 70) // 5, 7)
-
-
-@pytest.mark.parametrize("last", [1, 2, 3, 4, 5])
-def test_a_cache_that_is_full_after_some_steps_is_none(last: int) -> None:
-    assert grown(keeps(lambda number: 50 if number <= last else 0)) is None
-
-
-@pytest.mark.parametrize("last", [3, 4, 5])
-def test_beside_a_list_that_grows_a_cache_that_is_full_is_none(last: int) -> None:
-    assert grown(keeps(lambda number: 50 if number <= last else 4)) == (4, 7)
-
-
-def test_what_one_step_in_two_keeps_is_not_said_to_grow() -> None:
-    assert grown(keeps(lambda number: 50 * (number % 2))) is None
-
-
-def test_where_one_step_keeps_nothing_the_others_are_not_said_to_grow() -> None:
-    assert grown(keeps(lambda number: 0 if number == 3 else 50)) is None
-
-
-@pytest.mark.parametrize("steps", [1, 2, 5])
-def test_few_steps_say_nothing_of_growth(steps: int) -> None:
-    assert grown(keeps(lambda number: 50), steps) is None
+@pytest.mark.parametrize(("sizes", "found"), SIZES.values(), ids=SIZES)
+def test_growth_is(sizes: list[int], found: tuple[int, int] | None) -> None:
+    assert grown(keeps(lambda number: sizes[number - 1]), len(sizes)) == found
 
 
 def test_a_tensor_that_a_longer_one_replaces_is_growth_of_both_while_they_are_there() -> None:
@@ -129,7 +113,7 @@ def test_the_longest_batch_so_far_is_known() -> None:
 
     def step(journal: MadeUpJournal, number: int) -> None:
         journal.allocate(10 + number, sizes[number], site=BATCH)
-        journal.label(10 + number, process_record.COPIED_FROM_HOST)
+        journal.label(10 + number, marks.COPIED_FROM_HOST)
         if number > 1:
             journal.free(10 + number - 1)
         journal.allocate(1000, 5, in_module=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from frugal_alloc._command.fit import fitting, process_record
-from frugal_alloc._command.fit.process_record import Place
-from frugal_alloc._simulation import followed
-from frugal_alloc._simulation.followed import Ended, Mailbox, Sender
+from frugal_alloc._planning import followed
+from frugal_alloc._planning.fit import fitting, process_record
+from frugal_alloc._planning.fit.process_record import Place
+from frugal_alloc._planning.followed import Ended, Mailbox, Sender
 
 RECORD: dict[str, Any] = {
     "process": 7,
@@ -60,8 +60,8 @@ def test_half_a_message_is_none_until_the_rest_is_there(tmp_path: Any) -> None:
 
 
 def test_a_command_that_is_started_by_a_followed_program_follows_its_own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    outer = followed.put({"PYTHONPATH": "/mine"}, "_command.check.recorder", "/outer", "native", root="/")
-    inner = followed.put(outer, "_command.fit.agent", "/inner", "expandable", steps=3)
+    outer = followed.put({"PYTHONPATH": "/mine"}, "_planning.check.recorder", "/outer", "native", root="/")
+    inner = followed.put(outer, "_planning.fit.agent", "/inner", "expandable", steps=3)
     assert inner["PYTHONPATH"] == outer["PYTHONPATH"] and inner["PYTHONPATH"].endswith(":/mine")
     monkeypatch.setenv(followed.ORDER, inner[followed.ORDER])
     assert (followed.order()["folder"], followed.order()["steps"]) == ("/inner", 3)

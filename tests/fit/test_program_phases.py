@@ -1,8 +1,8 @@
 """In which phase a program is, by what its journal says."""
 
 import pytest
-from frugal_alloc._command.fit import process_record as marks
-from frugal_alloc._command.fit.verdict import BACKWARD, ELSEWHERE, EVALUATION, FORWARD, OPTIMIZER
+from frugal_alloc._planning import marks
+from frugal_alloc._planning.fit.verdict import BACKWARD, ELSEWHERE, EVALUATION, FORWARD, OPTIMIZER
 from made_up_journal import MadeUpJournal, phases
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from frugal_alloc._command.fit import breakdown, process_record
-from frugal_alloc._command.fit.changes import Traits
-from frugal_alloc._command.fit.process_record import CHECKPOINTED, LOSS, MODULE_CALL, Place
-from frugal_alloc._command.fit.verdict import INPUTS, OPTIMIZER_STATE, PARAMETERS
+from frugal_alloc._planning import marks
+from frugal_alloc._planning.fit.changes import Traits
+from frugal_alloc._planning.fit.process_record import CHECKPOINTED, LOSS, MODULE_CALL, Place
+from frugal_alloc._planning.fit.verdict import INPUTS, OPTIMIZER_STATE, PARAMETERS
 from made_up_journal import MadeUpJournal
 
 FIRST, SECOND, IN_CHECKPOINT, IN_LOSS, BESIDE = range(1, 6)
@@ -24,8 +24,7 @@ RESULT = 99
 
 def saved(journal: MadeUpJournal, words: str, *, is_half: bool = False) -> int:
     """0: such a change is not advised."""
-    recording, traits = journal.recording(places=PLACES), Traits(is_half=is_half)
-    found = breakdown.peaks(recording, PLACES, rank=0, gpu=0, counted=None, traits=traits)
+    found = journal.peaks(PLACES, Traits(is_half=is_half))
     assert found is not None
     return next((change.bytes for change in found.changes if words in change.text), 0)
 
@@ -42,7 +41,7 @@ def training(*kept: tuple[int, int], parameters: int = 1000) -> MadeUpJournal:
     for number, (site, size) in enumerate(kept):
         journal.allocate(10 + number, size, site=site, in_module=True)
     journal.allocate(RESULT, 7, site=SECOND, in_module=True)
-    journal.mark(process_record.BACKWARD)
+    journal.mark(marks.BACKWARD)
     return journal
 
 
@@ -51,7 +50,7 @@ def end(journal: MadeUpJournal, kept: int) -> MadeUpJournal:
     journal.free(RESULT)
     for number in reversed(range(kept)):
         journal.free(10 + number)
-    journal.mark(process_record.AFTER_BACKWARD)
+    journal.mark(marks.AFTER_BACKWARD)
     return journal
 
 
@@ -79,17 +78,17 @@ def test_copies_of_parameters_in_half_precision_do_not_grow_with_the_batch() -> 
 
 def test_a_change_saves_no_more_than_another_moment_leaves() -> None:
     journal = end(training((FIRST, 600)), 1)
-    journal.mark(process_record.OPTIMIZER)
+    journal.mark(marks.OPTIMIZER)
     journal.allocate(6, 500, site=BESIDE)
     journal.free(6)
-    journal.mark(process_record.AFTER_OPTIMIZER)
+    journal.mark(marks.AFTER_OPTIMIZER)
     assert half_batch(journal) == 1607 - 1500
 
 
 def test_a_batch_is_halved_with_what_becomes_of_it() -> None:
     journal = MadeUpJournal()
     journal.allocate(3, 200)
-    journal.label(3, process_record.COPIED_FROM_HOST)
+    journal.label(3, marks.COPIED_FROM_HOST)
     assert journal.recording().allocations[0].component == INPUTS
     assert half_batch(journal) == 100
 
@@ -113,13 +112,13 @@ STATES = ((4, 8000 - 2031), (2, 8000 - 4062), (1, 0))
 @pytest.mark.parametrize(("size", "less"), STATES)
 def test_8_bits_take_a_byte_and_a_64th_of_each_number_of_a_state(size: int, less: int) -> None:
     journal = training()
-    journal.mark(process_record.OPTIMIZER)
+    journal.mark(marks.OPTIMIZER)
     journal.allocate(6, 8000, site=BESIDE)
     journal.label(6, OPTIMIZER_STATE)
-    for label, bytes_each in process_record.NUMBERS.items():
+    for label, bytes_each in marks.NUMBERS.items():
         if bytes_each == size:
             journal.label(6, label)
-    journal.mark(process_record.AFTER_OPTIMIZER)
+    journal.mark(marks.AFTER_OPTIMIZER)
     assert saved(journal, "8-bit") == less
 
 

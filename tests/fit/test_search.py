@@ -3,9 +3,10 @@
 import dataclasses
 
 import pytest
-from frugal_alloc._command.fit import search
-from frugal_alloc._command.fit.search import Argument, SearchError
-from frugal_alloc._command.fit.verdict import Gpu, Moment, RankPeaks, Verdict
+import verdict_samples
+from frugal_alloc._planning.fit import search
+from frugal_alloc._planning.fit.search import Argument, SearchError
+from frugal_alloc._planning.fit.verdict import Gpu, Moment, RankPeaks, Verdict
 
 MEMORY = 1000
 
@@ -13,22 +14,8 @@ MEMORY = 1000
 def verdict(used: int, fits: bool | None = None) -> Verdict:
     moment = Moment("forward", 1, None, used, {"activations": used})
     rank = RankPeaks(0, 0, moment, (moment,), (), (), used, used)
-    return Verdict(
-        command=("python", "train.py"),
-        gpu=Gpu("a GPU", MEMORY, 0, ""),
-        gpus=1,
-        allocator="frugal",
-        fits=used <= MEMORY if fits is None else fits,
-        ended="steps",
-        exit_status=0,
-        steps=5,
-        calls=0,
-        needs_bytes=None,
-        ranks=(rank,),
-        changes=(),
-        guesses=(),
-        not_modelled=(),
-    )
+    fits = used <= MEMORY if fits is None else fits
+    return verdict_samples.fitting(gpu=Gpu("a GPU", MEMORY, 0, ""), fits=fits, ranks=(rank,))
 
 
 @pytest.mark.parametrize("slope", [1, 3, 7, 10, 33, 90, 124])

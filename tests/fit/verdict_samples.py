@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from frugal_alloc._command.fit.verdict import (
+from frugal_alloc._planning.fit.verdict import (
     ACTIVATIONS,
     BACKWARD,
     CONTEXT,

@@ -12,7 +12,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from frugal_alloc._replay import replays
+from frugal_alloc._planning.replay import replays
 
 from bench import suite
 from bench.suite import AMPLE, Workload

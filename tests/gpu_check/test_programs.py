@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from frugal_alloc._command.doctor import processes
 from frugal_alloc._command.doctor.processes import Ended
-from frugal_alloc._replay import replays
+from frugal_alloc._planning.replay import replays
 from frugal_alloc._simulation import simulated_gpu
 from gpu_check_run import GIB, environment, outcomes, report, run, said
 from hardware import binding_tests, histories, kit, neighbours, sleeping, tagged_soak

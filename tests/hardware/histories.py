@@ -7,7 +7,7 @@ import dataclasses
 from frugal_alloc._command.doctor.machine import describe
 from frugal_alloc._command.doctor.step import CannotTell, Needs, StepReport
 from frugal_alloc._common import installation
-from frugal_alloc._replay import history_files, replays
+from frugal_alloc._planning.replay import history_files, replays
 
 from . import kit
 

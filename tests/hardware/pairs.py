@@ -8,7 +8,7 @@ from __future__ import annotations
 from frugal_alloc._command.doctor.step import CannotTell, StepReport
 from frugal_alloc._common import installation
 from frugal_alloc._common.messages import format_bytes
-from frugal_alloc._replay import replays
+from frugal_alloc._planning.replay import replays
 
 from bench.generators.recorder import Recorder
 

@@ -15,8 +15,8 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history import ALLOCATE, EVENT, History
+from frugal_alloc._planning.replay import history_files
+from frugal_alloc._planning.replay.history import ALLOCATE, EVENT, History
 
 from bench import generators
 from bench.generators import recorder

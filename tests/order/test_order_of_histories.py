@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 
 import pytest
-from frugal_alloc._replay import history_files, replays
-from frugal_alloc._replay.history import History
+from frugal_alloc._planning.replay import history_files, replays
+from frugal_alloc._planning.replay.history import History
 
 from bench import generators
 
@@ -29,10 +30,9 @@ def test_no_byte_is_reused_before_its_last_use_is_ordered(name: str, allocator: 
     """With plenty of memory, and with 3 % more than is live at the peak, where memory moves between streams."""
     history = HISTORIES[name]()
     scarce = history.peak_live_bytes * 103 // 100 // PAGE * PAGE
-    replayer = replays.Replayer()
-    plenty = replayer.check_order(history, allocator, PLENTY, stream_lag=STREAM_LAG)
-    little = replayer.check_order(history, allocator, scarce, stream_lag=STREAM_LAG)
-    until = "" if little.completed else ", up to the point where it ran out"
-    print(f"\n{name} with {allocator}: {plenty.accesses} accesses; of {scarce >> 20} MiB {little.accesses}{until}")
-    assert plenty.completed and plenty.accesses >= 2 * (history.event_count - history.initial_count)
-    assert little.accesses > 0
+    play = functools.partial(replays.Replayer().play, history, allocator, passes=2, checks_order=True)
+    plenty, little = (play(capacity, stream_lag=STREAM_LAG) for capacity in (PLENTY, scarce))
+    accesses, few = plenty["order_accesses"], little["order_accesses"]
+    print(f"\n{name} with {allocator}: {accesses} accesses; of {scarce >> 20} MiB {few}: {little['outcome']}")
+    assert plenty["outcome"] == "completed" and accesses >= 2 * (history.event_count - history.initial_count)
+    assert few > 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import report_samples
-from frugal_alloc._command.fit import page as verdict_page
+from frugal_alloc._planning.fit import page as verdict_page
 from frugal_alloc._report import join
 from frugal_alloc._report import page as report_page
 

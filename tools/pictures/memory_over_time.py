@@ -20,8 +20,8 @@ _TOLERANCE = 0.0005
 
 def record() -> dict[str, Any]:
     """Replays the history: once for the smallest GPU, then with each allocator on it."""
-    from frugal_alloc._replay import history_files, replays
-    from frugal_alloc._replay.history import live_bytes
+    from frugal_alloc._planning.replay import history_files, replays
+    from frugal_alloc._planning.replay.history import live_bytes
 
     history = history_files.read(history_files.find(HISTORY))
     replayer = replays.Replayer()

@@ -15,8 +15,8 @@ from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "bindings"), str(ROOT / "tools")]
-from frugal_alloc._command.fit import page as fit_page  # noqa: E402
-from frugal_alloc._command.fit.verdict import of_document  # noqa: E402
+from frugal_alloc._planning.fit import page as fit_page  # noqa: E402
+from frugal_alloc._planning.fit.verdict import of_document  # noqa: E402
 from frugal_alloc._report import page as report_page  # noqa: E402
 from pictures import simulated_run  # noqa: E402
 

@@ -58,8 +58,8 @@ _GROUPS = {
         "report": _Command("show what a run reported about its memory", "show_report"),
     },
     "find out without a GPU": {
-        "fit": _Command("say whether a program fits a GPU, and what takes the memory", "fit.command"),
-        "check": _Command("compare the GPU memory of tests with a baseline", "check.command"),
+        "fit": _Command("say whether a program fits a GPU, and what takes the memory", "fit"),
+        "check": _Command("compare the GPU memory of tests with a baseline", "check"),
         "replay": _Command("play recorded programs through several allocators", "replay"),
         "simulate": _Command("run a command on a simulated GPU", "simulate", prints=False),
     },

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from .._common.arguments import Parser, refuse
 from .._common.messages import format_bytes, format_columns
-from .._replay import history_files, replays
-from .._replay.history import History
-from .._replay.replays import REAL, Measurement
+from .._planning.replay import history_files, replays
+from .._planning.replay.history import History
+from .._planning.replay.replays import REAL, Measurement
 from .._simulation import gpu_choice
 from . import options as shared
 from . import progress

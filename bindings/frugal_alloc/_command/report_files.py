@@ -8,9 +8,9 @@ from typing import Any
 
 from .._common import recorded_files, shapes
 from .._common.messages import Refused
+from .._planning.fit import verdict
+from .._planning.fit.verdict import Verdict
 from .._report import schema
-from .fit import verdict
-from .fit.verdict import Verdict
 
 # A report of 100,000 blocks has some 5 MB; a log of TensorFlow with several dumps some 100.
 MOST_BYTES = 512 << 20

@@ -11,10 +11,10 @@ from typing import Any
 
 from .._common.arguments import Parser
 from .._common.messages import Refused
+from .._planning.fit import text as fit_text
+from .._planning.fit.verdict import Verdict
 from .._report import compare, files, join, text
 from . import report_files
-from .fit import text as fit_text
-from .fit.verdict import Verdict
 
 
 def add(parser: Parser) -> None:
@@ -58,7 +58,7 @@ def _of_fit(verdicts: Sequence[Verdict], options: argparse.Namespace) -> int:
     if len(options.files) > 1 or options.compare or options.memory_viz or options.json:
         raise Refused(f"{options.files[0]} is a verdict of fit, which is printed, or written with --html, alone")
     if options.html is not None:
-        from .fit import page
+        from .._planning.fit import page
 
         _write(options.html, page.render(verdicts).encode())
     else:

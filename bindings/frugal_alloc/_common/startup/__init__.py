@@ -57,7 +57,7 @@ def enable_after_torch() -> None:
 def _follow() -> None:
     # A program may have dropped the variable that says who follows it.
     if "FRUGAL_FOLLOW" in os.environ:
-        after_import("torch", lambda: module(module("_simulation.followed").order()["follower"]).start())
+        after_import("torch", lambda: module(module("_planning.followed").order()["follower"]).start())
 
 
 def _simulate() -> None:

@@ -1,5 +1,0 @@
-"""Recorded allocations, and playing them through allocators to measure these.
-
-``timeline`` follows what an allocator was asked. ``history_files.read`` makes a history of a recording;
-``replays.Replayer`` plays it.
-"""
