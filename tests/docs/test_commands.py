@@ -39,6 +39,7 @@ NOT_RUN = {
     "frugal-alloc install-hook": "changes the Python that it runs in; tests/cli/test_hook.py has one of its own",
     "frugal-alloc doctor --gpu": "takes two minutes; tests/gpu_check/test_doctor_gpu.py",
     "tools/gpu_check pack": "tests/gpu_check/test_packed.py",
+    "FRUGAL_TEST_GPU=": "needs a real GPU; tests/hardware runs on the simulated one",
     "scp ": "needs a second machine",
     "frugal-alloc top --prometheus": "goes on until it is stopped; tests/top/test_metrics.py",
     "DIR/run ": "measures a real GPU for minutes; tests/gpu_check/test_packed.py runs it on the simulated one",

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc._command.doctor import machine
-from frugal_alloc._command.doctor.results import Results, StepResult
-from frugal_alloc._command.doctor.runner import Runner
-from frugal_alloc._command.doctor.step import FILE, Step, StepReport
-from frugal_alloc._simulation import simulated_gpu
-
 ROOT = Path(__file__).resolve().parents[2]
+for _folder in ("tests", "bindings"):
+    if str(ROOT / _folder) not in sys.path:
+        sys.path.insert(0, str(ROOT / _folder))
 # Far above what any of these takes, far below waiting for ever.
 MOST_SECONDS = 1500
-PACKAGES = ROOT / "bindings"
-TESTS = ROOT / "tests"
 GIB = 1 << 30
-WHERE = {
+WHERE: dict[str, Any] = {
     "simulated": False,
     "virtual_memory": True,
-    "is_ours_alone": True,
     "gpu": "a GPU",
     "memory_bytes": 16 * GIB,
     "driver": "1.2",
     "driver_for_cuda": "13.0",
-    "software": {"torch": "2.11", "python": "3.11", "kernel": "6.1", "frugal_alloc": "0"},
+    "software": {"torch": "2.11"},
 }
 
 
@@ -52,39 +46,5 @@ def run(*command: str | Path, **options: Any) -> Outcome:
 
 
 def environment(**changed: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (PACKAGES, TESTS, ROOT))), **changed}
-
-
-def results(out: Path) -> dict[str, Any]:
-    return json.loads((out / "results.json").read_text())
-
-
-# --- Of one step.
-
-
-def report(folder: Path, **changed: Any) -> StepReport:
-    """Of a step of a full run on a real GPU."""
-    return StepReport(folder, **({"seconds": 100, "share": 1.0, "simulated": False} | changed))
-
-
-def said(folder: Path, kind: str = "checks") -> list[dict[str, Any]]:
-    return json.loads((folder / FILE).read_text())[kind]
-
-
-def outcomes(folder: Path) -> dict[str, str]:
-    return {check["name"]: check["outcome"] for check in said(folder)}
-
-
-def carry_out(folder: Path, *steps: Step, base: dict[str, str], seconds: float = 300, **where: Any) -> list[StepResult]:
-    """As a run has its steps carried out, with an equal share of the time for each."""
-    out = machine.prepare(folder / "out")
-    found = Results(WHERE | where, {})
-    Runner(out, machine.environment(out, base), found, lambda line: None, 1 / len(steps)).run_part(steps, seconds)
-    return found.steps
-
-
-def carry_out_simulated(folder: Path, step: Step, memory: int, **options: Any) -> StepResult:
-    """As a run on the simulated GPU has it carried out; the options: variables, in capitals, and of where it runs."""
-    variables = {name: options.pop(name) for name in list(options) if name.isupper()}
-    base = simulated_gpu.environment(memory, base=environment(**variables))
-    return carry_out(folder, step, base=base, simulated=True, **options)[0]
+    folders = (ROOT / "bindings", ROOT / "tests", ROOT)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), **changed}

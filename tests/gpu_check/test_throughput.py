@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._command.doctor import machine
-from frugal_alloc._command.doctor.step import StepReport
-from gpu_check_run import GIB, outcomes, report
-from hardware import __main__, kit, speeds, throughput, windows
+from frugal_alloc._common.messages import Refused
+from gpu_check_run import GIB
+from hardware import speeds, throughput, windows
 
 from bench.training import ALLOCATORS, EXPANDABLE, NATIVE, OURS, UNTRACKED, programs
 
@@ -133,55 +132,53 @@ class Program:
         pass
 
 
-Carry = Callable[..., StepReport]
+Carry = Callable[..., throughput.Throughput]
 
 
 @pytest.fixture
 def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Carry:
-    """Carries out the step in so many seconds of the clock."""
+    """Carries it out in so many seconds of the clock; what was measured before is added to."""
 
-    def carry_out(seconds: float = 470, slower: float = 0.0, **endings: Any) -> StepReport:
+    def carry_out(seconds: float = 480, slower: float = 0.0, earlier: Any = None, **endings: Any) -> Any:
         clock = Clock()
         by_place = {tuple(place.split("__")): ending for place, ending in endings.items()}
         own = {"clock": clock, "chance": random.Random(1), "slower": slower, "endings": by_place}
-        monkeypatch.setattr(throughput, "_Process", type("Own", (Program,), own))
+        monkeypatch.setattr(throughput, "Process", type("Own", (Program,), own))
         chosen = {name: programs.Program(f"program {name}", lambda *_: None) for name in ("first", "second")}
         monkeypatch.setattr(programs, "PROGRAMS", chosen)
-        folder = tmp_path / "steps" / "throughput"
-        folder.mkdir(parents=True, exist_ok=True)
-        step = report(folder)
-        monkeypatch.setattr(step, "seconds_left", lambda: seconds - clock.seconds)
-        throughput.run(step)
-        return step
+        measured = throughput.Throughput(tmp_path, seconds, earlier or {}, simulated=False)
+        monkeypatch.setattr(measured, "seconds_left", lambda: seconds - clock.seconds)
+        measured.carry_out()
+        return measured
 
     return carry_out
 
 
-def rows(step: StepReport) -> str:
-    return (step.folder / kit.ROWS).read_text()
+def rows(folder: Path) -> str:
+    return (folder / speeds.ROWS).read_text()
 
 
-def cells(step: StepReport) -> list[dict[str, Any]]:
-    return json.loads((step.folder / kit.MEASURED).read_text())
+def cells(folder: Path) -> list[dict[str, Any]]:
+    return json.loads((folder / speeds.MEASURED).read_text())
 
 
-def test_planted_slow_down_of_three_per_cent_is_found_and_explained(measure: Carry) -> None:
-    step = measure(slower=0.03)
-    assert outcomes(step.folder)["program first, ample: speed"] == "failed"
-    assert "program first, ample: slower: 0.97" in rows(step)
-    assert "stacks: +0.000: +3.000 ours.py; " in rows(step)
-    assert max(len(cell["why"]) for cell in cells(step)) <= 10
-    profile = json.loads((step.folder / "profile-first-ample.json").read_text())
+def test_planted_slow_down_of_three_per_cent_is_found_and_explained(measure: Carry, tmp_path: Path) -> None:
+    assert any(line.startswith("program first, ample: slower: 0.97") for line in measure(slower=0.03).failed)
+    assert "program first, ample: slower: 0.97" in rows(tmp_path)
+    assert "stacks: +0.000: +3.000 ours.py; " in rows(tmp_path)
+    assert max(len(cell["why"]) for cell in cells(tmp_path)) <= 10
+    profile = json.loads((tmp_path / "profile-first-ample.json").read_text())
     assert {found["steps"] for found in profile.values()} == {20} and OURS in profile
 
 
 def test_half_a_per_cent_is_not_claimed(measure: Carry) -> None:
-    assert "failed" not in outcomes(measure(slower=0.005).folder).values()
+    assert measure(slower=0.005).failed == []
 
 
-def test_each_program_has_windows_of_all_in_ample_and_tight_memory(measure: Carry) -> None:
+def test_each_program_has_windows_of_all_in_ample_and_tight_memory(measure: Carry, tmp_path: Path) -> None:
     for seconds, least in ((470, 12), (25, 1)):
-        found = cells(measure(seconds=seconds))
+        measure(seconds=seconds)
+        found = cells(tmp_path)
         assert [(cell["program"], cell["capacity"]) for cell in found] == [
             (program, capacity) for capacity in ("ample", "1.05") for program in ("first", "second")
         ]
@@ -195,29 +192,27 @@ FULL = {"outcome": "out of memory", "problem": "OutOfMemoryError"}
 BROKEN = {"outcome": "failed", "problem": "RuntimeError: no kernel"}
 
 
-def test_program_that_fails_with_one_allocator_is_a_row(measure: Carry) -> None:
-    step = measure(first__native=FULL, second__expandable=BROKEN)
-    assert "failed" not in outcomes(step.folder).values()
-    assert rows(step).count("out of memory") == 2 and rows(step).count("RuntimeError: no kernel") == 2
-    assert "program first, ample: as fast" in rows(step)
+def test_program_that_fails_with_one_allocator_is_a_row(measure: Carry, tmp_path: Path) -> None:
+    assert measure(first__native=FULL, second__expandable=BROKEN).failed == []
+    assert rows(tmp_path).count("out of memory") == 2 and rows(tmp_path).count("RuntimeError: no kernel") == 2
+    assert "program first, ample: as fast" in rows(tmp_path)
 
 
-def test_program_that_ours_alone_does_not_complete_has_failed(measure: Carry) -> None:
-    found = outcomes(measure(first__ours=FULL).folder)
-    assert found["program first, ample: ours"] == "failed"
-    assert found["program first, 1.05"] == "skipped"
-    assert found["program second, 1.05: ours completes it"] == "passed"
+def test_program_that_ours_alone_does_not_complete_has_failed(measure: Carry, tmp_path: Path) -> None:
+    assert measure(first__ours=FULL).failed == ["program first, ample: ours: out of memory"]
+    assert "program first, 1.05: ours has not completed it with ample memory" in rows(tmp_path)
+    assert cells(tmp_path)[-1]["rounds"]
 
 
 def test_program_that_nobody_completes_says_nothing_of_ours(measure: Carry) -> None:
     nobody = {f"first__{allocator}": BROKEN for allocator in ALLOCATORS}
-    assert "failed" not in outcomes(measure(**nobody).folder).values()
+    assert measure(**nobody).failed == []
 
 
-def test_process_that_hangs_leaves_time_for_the_others(measure: Carry) -> None:
-    step = measure(first__native={"outcome": throughput._LATE, "problem": ""})
-    assert "native          not done in its time" in rows(step)
-    assert outcomes(step.folder)["program second, 1.05: ours completes it"] == "passed"
+def test_process_that_hangs_leaves_time_for_the_others(measure: Carry, tmp_path: Path) -> None:
+    measure(first__native={"outcome": throughput._LATE, "problem": ""})
+    assert "native          not done in its time" in rows(tmp_path)
+    assert cells(tmp_path)[-1]["rounds"]
 
 
 def test_rows_are_whole_after_each_round(measure: Carry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +220,7 @@ def test_rows_are_whole_after_each_round(measure: Carry, monkeypatch: pytest.Mon
 
     def watch(found: list[speeds.Cell], folder: Path, simulated: bool) -> None:
         write(found, folder, simulated)
-        seen.append((folder / kit.ROWS).read_text())
+        seen.append((folder / speeds.ROWS).read_text())
 
     monkeypatch.setattr(speeds, "write", watch)
     measure()
@@ -240,38 +235,34 @@ def test_rows_are_whole_after_each_round(measure: Carry, monkeypatch: pytest.Mon
 
 
 def test_run_adds_to_what_an_earlier_one_measured(measure: Carry, tmp_path: Path) -> None:
-    first = cells(measure())
-    (tmp_path / kit.EARLIER).write_text(json.dumps(first))
-    both = cells(measure(seconds=100))
-    for earlier, later in zip(first, both, strict=True):
+    measure()
+    first = cells(tmp_path)
+    measure(seconds=100, earlier=speeds.read(tmp_path))
+    for earlier, later in zip(first, cells(tmp_path), strict=True):
         count = len(earlier["rounds"])
         assert later["rounds"][:count] == earlier["rounds"] and len(later["rounds"]) > count
         assert (later["steps"], later["capacity_bytes"]) == (earlier["steps"], earlier["capacity_bytes"])
 
 
-WHERE = {"gpu": "a GPU", "software": {"torch": "2.11", "commit": "abc"}}
+WHERE = {"GPU": "a GPU", "torch": "2.11", "commit": "abc"}
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         ({}, ""),
-        ({"gpu": "another"}, "is of GPU another, and this is a GPU; run without --add"),
-        ({"software": {"torch": "2.10", "commit": "abc"}}, "is of torch 2.10, and this is 2.11"),
-        ({"software": {"torch": "2.11", "commit": "def"}}, "is of commit def, and this is abc"),
+        ({"GPU": "another"}, "is of GPU another, and this is a GPU; run without --add"),
+        ({"torch": "2.10"}, "is of torch 2.10, and this is 2.11"),
+        ({"commit": "def"}, "is of commit def, and this is abc"),
         (None, "has nothing that throughput measured"),
     ],
 )
 def test_run_adds_only_to_one_of_the_same(tmp_path: Path, changed: dict[str, Any] | None, said: str) -> None:
-    earlier, out = tmp_path / "earlier", tmp_path / "out"
-    out.mkdir()
-    (earlier / "steps" / "throughput").mkdir(parents=True)
-    (earlier / "steps" / "throughput" / kit.MEASURED).write_text("[]")
+    (tmp_path / speeds.MEASURED).write_text("[]")
     if changed is not None:
-        (earlier / "results.json").write_text(json.dumps({"where": WHERE | changed}))
+        (tmp_path / "where.json").write_text(json.dumps(WHERE | changed))
     if said:
-        with pytest.raises(machine.CannotRun, match=said):
-            __main__._take_earlier(earlier, out, WHERE)
+        with pytest.raises(Refused, match=said):
+            throughput.earlier_cells(tmp_path, WHERE)
     else:
-        __main__._take_earlier(earlier, out, WHERE)
-        assert (out / kit.EARLIER).read_text() == "[]"
+        assert throughput.earlier_cells(tmp_path, WHERE) == {}

@@ -1,25 +1,78 @@
-"""``python -m hardware PART``: what ``run`` in a packed folder starts."""
+"""``python -m hardware PART``: what ``run`` in a packed folder starts. Each file of tests, and each program, is a
+process of its own with a limit, so that a fault or a hang of one is one failure."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import signal
+import site
+import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from frugal_alloc._command.doctor import machine
-from frugal_alloc._command.doctor.results import Results
-from frugal_alloc._command.doctor.runner import Interrupted, Runner, interruptible
 from frugal_alloc._common.arguments import Parser, refuse
+from frugal_alloc._common.messages import Refused
 from frugal_alloc._simulation import simulated_gpu
 
-from . import conditions, kit, table
+PASSED, FAILED, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
+#: The folder with tests/ and bench/.
+ROOT = Path(__file__).resolve().parents[2]
+_PROGRAM, _PYTEST_NOTHING_RAN = "gpu_check", 5
+#: For its programs to start, and for the last step of one.
+_AROUND_SECONDS = 120.0
+_HISTORIES = ("gpt60", "frcnn60", "bert60", "resnet60")
+#: Where programs leave something, which is to lie in OUT.
+_CACHES = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "CUDA_CACHE_PATH", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 
-PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
-_PROGRAM = "gpu_check"
+
+class Step(NamedTuple):
+    """A process of Python: what it is called in OUT, its arguments, and the most seconds that it may take."""
+
+    name: str
+    arguments: tuple[str, ...]
+    seconds: float
+
+
+def _tests(file: str, seconds: float, *more: str) -> Step:
+    name = f"{Path(file).stem}{'-starving' if '-m' in more else ''}"
+    options = ("-m", "pytest", "-q", "-rfEs", "--no-header", "-p", "no:cacheprovider", "--rootdir", str(ROOT))
+    # The newer family of XML has no properties.
+    options += ("-o", "junit_family=xunit1")
+    return Step(name, (*options, f"--junitxml={name}.xml", *more, str(ROOT / "tests" / file)), seconds)
+
+
+def _histories() -> Step:
+    files = [str(ROOT / "bench" / "histories" / f"{name}.json.xz") for name in _HISTORIES]
+    return Step("histories", ("-m", "frugal_alloc", "replay", "--device", "real", *files), 150)
+
+
+_DOCTOR = Step("doctor", ("-m", "frugal_alloc", "doctor", "--gpu", "--json"), 150)
+_FACTS = ("handles", "views", "remapping", "full_device")
+_BINDINGS = ("-k", "not every_python and not module_variables and not segments and not unified_memory")
+#: What is asked of each part, in order of value.
+PARTS = {
+    "facts": [_DOCTOR, *(_tests(f"hardware/test_{name}.py", 240) for name in _FACTS)],
+    "tests": [
+        _tests("hardware/test_soak.py", 360),
+        _tests("hardware/test_sleeping.py", 360, "-k", "not sixty"),
+        _tests("bindings", 1800, *_BINDINGS),
+    ],
+    "throughput": [Step("throughput", ("-m", "hardware.throughput", "--out", "."), 480)],
+    "speed": [_histories(), _tests("hardware/test_neighbours.py", 300)],
+    "limits": [_tests("hardware/test_views.py", 150, "-m", "starves")],
+    "switches": [_tests("bindings/test_switches.py", 600)],
+    "nccl": [_tests("hardware/test_together.py", 240, "-k", "nccl")],
+    "sleep": [_tests("hardware/test_sleeping.py", 180, "-k", "sixty")],
+    "sharing": [_tests("hardware/test_together.py", 240, "-k", "eight")],
+    "micro": [Step("pairs", ("-m", "hardware.pairs"), 180)],
+}
+_ALL = ("facts", "tests", "throughput", "speed")
 
 
 def _minutes(text: str) -> float:
@@ -32,116 +85,123 @@ def _minutes(text: str) -> float:
     return minutes
 
 
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    minutes = ", ".join(f"{part} {seconds // 60}" for part, seconds in kit.PARTS.items())
+def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = Parser(
         _PROGRAM,
-        description="Measures what this machine's GPU and driver do, and whether frugal_alloc is safe on them. Uses "
-        "the first visible GPU (CUDA_VISIBLE_DEVICES); without one the simulated GPU, which shows that the kit works.",
-        epilog="Exit status: 0 all passed, 1 something failed, 2 it could not run, or not all of it could be asked. "
-        "See docs/gpu_check.md.",
+        description="Tests and measures what this machine's GPU and driver do, and whether frugal_alloc is safe on "
+        "them. Uses the first visible GPU (CUDA_VISIBLE_DEVICES); without one the simulated GPU, which shows that the "
+        "kit works.",
+        epilog="Exit status: 0 all passed, 1 something failed, 2 it could not run. See docs/gpu_check.md.",
     )
     add = parser.add_argument
-    add("what", choices=(*kit.PARTS, "all"), help=f"which part (minutes at most: {minutes})")
-    add("--minutes", type=_minutes, metavar="N", help="take no longer than this: rounds and sizes shrink")
+    add("what", choices=(*PARTS, "all"), help="which part")
+    add("--minutes", type=_minutes, metavar="N", help="take no longer than this; throughput has 8 otherwise")
     add("--add", metavar="OUT1", type=Path, help="throughput adds to what it measured in a run into this folder")
-    add("--out", metavar="OUT", help="folder for results, new or empty (default gpu_check-DATE-TIME)")
+    add("--out", metavar="OUT", type=Path, help="folder for results, new or empty (default gpu_check-DATE-TIME)")
     simulate = "use a simulated GPU of this memory although there may be a real one"
     add("--simulate", type=simulated_gpu.parse_size, metavar="SIZE", help=simulate)
-    add(
-        "--alone",
-        action="store_true",
-        help="nobody else uses this GPU: take all of its memory for the steps that need a full one (without it they do "
-        "so only where nobody's memory is found)",
-    )
+    add("--alone", action="store_true", help="nobody else uses this GPU: its memory may be filled")
     options = parser.parse_args(arguments)
-    if options.what in kit.STARVING and not options.alone:
-        parser.error(f"{options.what} starves every process of this machine that maps memory: say --alone if none does")
-    if options.add and kit.THROUGHPUT not in kit.parts(options.what):
-        parser.error(f"--add is for {kit.THROUGHPUT}, and {options.what} has nothing to add to")
+    if options.what == "limits" and not options.alone:
+        parser.error("limits starves every process of this machine that maps memory: say --alone if none does")
+    if options.add and options.what not in ("throughput", "all"):
+        parser.error(f"--add is for throughput, and {options.what} has nothing to add to")
     return options
 
 
-def _take_earlier(folder: Path, out: Path, where: dict[str, Any]) -> None:
-    """Lays what a run has measured of throughput where the step finds it.
-
-    Raises:
-        CannotRun: there is nothing, or it is of something else.
-    """
-    measured = folder / "steps" / kit.THROUGHPUT / kit.MEASURED
+def _prepare(out: Path) -> Path:
+    """Makes the folder, empty, and tries it. Raises Refused if it cannot be written, or has files of somebody's."""
     try:
-        found = json.loads((folder / "results.json").read_text())["where"]
-        cells = measured.read_bytes()
-    except (OSError, ValueError, KeyError):
-        raise machine.CannotRun(f"{folder} has nothing that {kit.THROUGHPUT} measured; run without --add") from None
-    for name, earlier, here in (
-        ("GPU", found["gpu"], where["gpu"]),
-        *((name, found["software"][name], where["software"][name]) for name in ("torch", "commit")),
-    ):
-        if earlier != here:
-            raise machine.CannotRun(f"{folder} is of {name} {earlier}, and this is {here}; run without --add")
-    (out / kit.EARLIER).write_bytes(cells)
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise Refused(f"{out} is not empty; name a new folder with --out")
+        (out / "left").mkdir()
+    except OSError as error:
+        raise Refused(f"{out} cannot be written ({error.strerror}); name another folder with --out") from None
+    return out.resolve()
+
+
+def _environment(found: dict[str, str], where: dict[str, Any], out: Path, alone: bool) -> dict[str, str]:
+    paths = (found["PYTHONPATH"], *map(str, (ROOT / "tests", ROOT, ROOT / "vendored")))
+    result = found | {"PYTHONPATH": os.pathsep.join(paths), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    # Where a torch that was installed with pip --user is found follows from HOME.
+    result["PYTHONUSERBASE"] = found.get("PYTHONUSERBASE") or site.getuserbase()
+    result |= {name: str(out / "left") for name in _CACHES} | {"PYTHONDONTWRITEBYTECODE": "1"}
+    if where["simulated"]:
+        return result | {"FRUGAL_TEST_ON_SIMULATED_GPU": "1"}
+    return result | {"FRUGAL_TEST_GPU": "real" if alone else "shared"}
+
+
+def _steps(options: argparse.Namespace, simulated: bool) -> list[Step]:
+    steps = [step for part in (_ALL if options.what == "all" else (options.what,)) for step in PARTS[part]]
+    # On the simulated GPU tools/test runs the others.
+    return [
+        _tests("bindings/test_settings.py", 600) if simulated and step.name == "bindings" else step for step in steps
+    ]
+
+
+def _throughput(step: Step, options: argparse.Namespace, left: float, commit: str) -> Step:
+    """With its own time, in which it comes to an end, and what it adds to."""
+    most = 60 * options.minutes if options.minutes and options.what == "throughput" else step.seconds
+    minutes = ("--minutes", str(min(most, left) / 60), "--commit", commit)
+    earlier = ("--add", str(options.add.resolve())) if options.add else ()
+    return Step(step.name, (*step.arguments, *minutes, *earlier), most + _AROUND_SECONDS)
+
+
+def _carry_out(step: Step, out: Path, environment: dict[str, str], seconds: float) -> str:
+    """How it ended: "passed", or what is wrong. What it printed is in OUT/NAME.txt."""
+    with open(out / f"{step.name}.txt", "wb") as output:
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+        options = {"env": environment, "cwd": out, "start_new_session": True}
+        with subprocess.Popen([sys.executable, *step.arguments], **options, **streams) as child:
+            try:
+                status: int | None = child.wait(seconds)
+            except subprocess.TimeoutExpired:
+                status = None
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+    if status is None:
+        return f"failed: ended at its limit of {seconds:.0f} s"
+    if status < 0:
+        return f"failed: ended by {signal.Signals(-status).name}"
+    if step.name == "doctor" and status == COULD_NOT_RUN:
+        return "unknown: not all could be asked"
+    return "passed" if status in (0, _PYTEST_NOTHING_RAN) else f"failed: status {status}"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _parse(arguments)
+    options = parse(arguments)
     try:
-        with interruptible():
-            return _run(options)
-    except machine.CannotRun as error:
+        found, where = machine.find(options.simulate)
+        out = _prepare(options.out or Path(time.strftime("gpu_check-%Y%m%d-%H%M%S")))
+    except Refused as error:
         return refuse(_PROGRAM, error)
-    except OSError as error:
-        return refuse(_PROGRAM, f"{error.filename or 'the output'}: {error.strerror or error}")
-    except Interrupted as ended:
-        refuse(_PROGRAM, "interrupted before anything was measured")
-        return 128 + ended.args[0]
-
-
-def _tell(line: str) -> None:
+    packed = ROOT / "packed.json"
+    commit = json.loads(packed.read_text())["commit"] if packed.exists() else ""
+    results: dict[str, Any] = {"where": where | {"commit": commit}, "steps": {}}
+    environment = _environment(found, where, out, options.alone)
+    end = time.monotonic() + (60 * options.minutes if options.minutes else float("inf"))
+    shown = "a SIMULATED GPU: nothing here is measured" if where["simulated"] else where["gpu"]
+    print(f"on {shown}; results go to {out}", flush=True)
     try:
-        print(line, flush=True)
-    except BrokenPipeError:
-        # Whoever read has seen enough; the results are in files.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _run(options: argparse.Namespace) -> int:
-    out = machine.prepare(Path(options.out or time.strftime("gpu_check-%Y%m%d-%H%M%S")))
-    environment = machine.environment(out)
-    environment["PYTHONPATH"] += f"{os.pathsep}{kit.ROOT / 'tests'}{os.pathsep}{kit.ROOT}"
-    environment, where = machine.find(environment, options.simulate)
-    where["software"]["commit"] = kit.commit()
-    where |= machine.json_of(conditions.__name__, environment)
-    where["is_ours_alone"] = options.alone or conditions.is_nobody_elses(where["others"])
-    if options.add:
-        _take_earlier(options.add, out, where)
-    results = Results(where, {"what": options.what, "minutes": options.minutes})
-    _tell(f"on {where['gpu']}{' (simulated)' if where['simulated'] else ''}; results go to {out}")
-    results.write(out / "results.json")
-    status = _carry_out(options, out, environment, results)
-    results.write(out / "results.json")
-    summary = table.text(results, out / "steps" / kit.THROUGHPUT / kit.ROWS)
-    (out / "table.txt").write_text(summary)
-    _tell(f"\n{summary}{out / 'results.json'} has it all")
-    return status
-
-
-def _carry_out(options: argparse.Namespace, out: Path, environment: dict[str, str], results: Results) -> int:
-    """The status to end with."""
-    parts = kit.parts(options.what)
-    full = sum(kit.PARTS[part] for part in parts)
-    share = min(1.0, options.minutes * 60 / full) if options.minutes else 1.0
-    runner = Runner(out, environment, results, _tell, share)
-    try:
-        for part in parts:
-            runner.run_part(kit.steps(part), kit.PARTS[part] * share)
-    except Interrupted as ended:
-        results.ended_by = "interrupted"
-        return 128 + ended.args[0]
-    return FAILED if results.any_failed else PASSED if results.all_passed else COULD_NOT_RUN
+        for step in _steps(options, where["simulated"]):
+            left = end - time.monotonic()
+            if step.name == "throughput":
+                step = _throughput(step, options, left, commit)
+                left += _AROUND_SECONDS
+            seconds = min(step.seconds, left)
+            ended = _carry_out(step, out, environment, seconds) if left > 1 else "not reached: no time was left"
+            results["steps"][step.name] = ended
+            (out / "results.json").write_text(json.dumps(results, indent=1))
+            print(f"{step.name:20}{ended}", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted: what was found until then is above", flush=True)
+        return INTERRUPTED
+    if any(ended.startswith("failed") for ended in results["steps"].values()):
+        return FAILED
+    return PASSED if all(ended == "passed" for ended in results["steps"].values()) else COULD_NOT_RUN
 
 
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    sys.exit(status)
+    sys.exit(main())

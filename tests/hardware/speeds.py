@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc._command.doctor.step import NOT_SHOWN, write_json
+from frugal_alloc._command.doctor.probe import NOT_SHOWN
 from frugal_alloc._common import whole_files
 
 from bench.training import ALLOCATORS, EXPANDABLE, NATIVE, OURS, UNTRACKED
 
-from . import kit, windows
+from . import windows
 
+MEASURED, ROWS = "throughput.json", "rows.txt"
 _OTHERS = (NATIVE, EXPANDABLE)
 _GIB = 1 << 30
 _HEAD = (
@@ -66,15 +67,14 @@ class Cell:
 def write(cells: Sequence[Cell], folder: Path, simulated: bool) -> None:
     """Whoever reads finds the old file or the new one. Of the simulated GPU there are no times."""
     known = [dataclasses.replace(cell, rounds=[]) if simulated else cell for cell in cells]
-    write_json(folder / kit.MEASURED, [dataclasses.asdict(cell) for cell in known])
-    whole_files.write(str(folder / kit.ROWS), text(cells, simulated).encode())
+    measured = json.dumps([dataclasses.asdict(cell) for cell in known], indent=1)
+    whole_files.write(str(folder / MEASURED), measured.encode())
+    whole_files.write(str(folder / ROWS), text(cells, simulated).encode())
 
 
-def read(file: Path) -> dict[tuple[str, str], Cell]:
-    """What an earlier run has measured, by program and capacity; nothing where there is no file."""
-    if not file.exists():
-        return {}
-    cells = [Cell(**entry) for entry in json.loads(file.read_text())]
+def read(folder: Path) -> dict[tuple[str, str], Cell]:
+    """What an earlier run into the folder has measured, by program and capacity."""
+    cells = [Cell(**entry) for entry in json.loads((folder / MEASURED).read_text())]
     return {(cell.program, cell.capacity): cell for cell in cells}
 
 

@@ -1,28 +1,41 @@
-"""P7: whether programs of real size are as fast with ours as with PyTorch's allocators, and faster in tight memory.
+"""Whether programs of real size are as fast with ours as with PyTorch's allocators, and faster in tight memory.
 
 The four processes of a program are alive at once and carry out a window of steps in turns, while the others are idle:
 so what changes with time changes for all of them. Each is forked from this process, which has imported torch.
+
+``python -m hardware.throughput --out OUT`` writes OUT/throughput.json and OUT/rows.txt after each round. Exit status: 1
+if a program is slower with ours, or fails with ours alone.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import importlib
 import importlib.util
+import json
 import multiprocessing
 import os
+import shutil
+import sys
+import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
-from frugal_alloc._command.doctor import processes
-from frugal_alloc._command.doctor.step import Needs, StepReport, write_json
+from frugal_alloc._command.doctor.machine import described, is_simulated
+from frugal_alloc._command.doctor.probe import end_with_parent
+from frugal_alloc._common.messages import Refused
 
 from bench.training import ALLOCATORS, NATIVE, OURS, UNTRACKED, programs, worker
 
-from . import kit, neighbours, speeds, windows
+from . import speeds, windows
 from .speeds import Cell
 
 AMPLE, TIGHT = "ample", "1.05"
+#: The most that it takes unless --minutes says less or more.
+FULL_SECONDS = 8 * 60.0
 _TIGHT = 1.05
 #: Parts of the time.
 _WEIGHTS = {AMPLE: 2.0, TIGHT: 1.0}
@@ -40,11 +53,7 @@ _UNRUN = "the simulated GPU runs no kernels of its own"
 _ONE_IS_ENOUGH = "the simulated GPU shows with another program that this works"
 
 
-def run(report: StepReport) -> None:
-    _Throughput(report).carry_out()
-
-
-class _Process:
+class Process:
     def __init__(self, cell: Cell, allocator: str, quick: bool, niceness: int = 0) -> None:
         task = {"program": cell.program, "allocator": allocator, "capacity_bytes": cell.capacity_bytes}
         task |= {"quick": quick, "niceness": niceness, "seed": 0}
@@ -74,56 +83,65 @@ class _Process:
 
 
 def _serve(pipe: Connection, task: dict[str, Any], parent: int) -> None:
-    processes.end_with_parent(parent)
+    end_with_parent(parent)
     worker.serve(pipe, task)
 
 
-class _Throughput:
-    def __init__(self, report: StepReport) -> None:
-        self._report = report
-        self._running: dict[str, _Process] = {}
+class Throughput:
+    """
+    Attributes:
+        failed: what was found bad of ours, a line each.
+    """
+
+    def __init__(self, out: Path, seconds: float, earlier: dict[tuple[str, str], Cell], simulated: bool) -> None:
+        self._out, self._simulated, self._is_short = out, simulated, seconds < FULL_SECONDS
+        self._end = time.monotonic() + seconds
+        self._running: dict[str, Process] = {}
         self._patience = 0.0
-        earlier = speeds.read(report.folder.parent.parent / kit.EARLIER)
+        self.failed: list[str] = []
         found = programs.PROGRAMS.items()
-        self._cells = [
+        self.cells = [
             earlier.get((name, capacity)) or Cell(name, program.title, capacity)
             for capacity in (AMPLE, TIGHT)
             for name, program in found
         ]
-        for cell in self._cells:
+        for cell in self.cells:
             cell.why.clear()
             cell.problems.clear()
             program = programs.PROGRAMS[cell.program]
-            cell.left_out = neighbours.lacking(program.modules, program.tools)
-            if report.simulated and program.tools:
+            cell.left_out = lacking(program.modules, program.tools)
+            if simulated and program.tools:
                 cell.left_out = _UNRUN
-            elif report.simulated and cell.capacity == TIGHT and cell.program != self._cells[0].program:
+            elif simulated and cell.capacity == TIGHT and cell.program != self.cells[0].program:
                 cell.left_out = _ONE_IS_ENOUGH
+
+    def seconds_left(self) -> float:
+        return self._end - time.monotonic()
 
     def carry_out(self) -> None:
         for module in {module for program in programs.PROGRAMS.values() for module in program.modules}:
             if importlib.util.find_spec(module):
                 importlib.import_module(module)
         with self._compiling() as await_compilers:
-            for place, cell in enumerate(self._cells):
-                weights = [_WEIGHTS[later.capacity] for later in self._cells[place:] if not later.left_out]
+            for place, cell in enumerate(self.cells):
+                weights = [_WEIGHTS[later.capacity] for later in self.cells[place:] if not later.left_out]
                 if not cell.left_out:
                     await_compilers(cell)
-                    self._measure(cell, windows.share(self._report.seconds_left(), weights))
+                    self._measure(cell, windows.share(self.seconds_left(), weights))
                 self._conclude(cell)
 
     @contextlib.contextmanager
     def _compiling(self) -> Iterator[Callable[[Cell], None]]:
         """A program that is compiled needs a minute for it, so that is begun first, with as little of the machine as
         can be; what compilers leave in their caches is for the processes that are measured. Gives what waits for it."""
-        compiled = [cell for cell in self._cells if programs.PROGRAMS[cell.program].tools and not cell.left_out]
-        running = [_Process(cell, NATIVE, quick=False, niceness=19) for cell in compiled[:1]]
+        compiled = [cell for cell in self.cells if programs.PROGRAMS[cell.program].tools and not cell.left_out]
+        running = [Process(cell, NATIVE, quick=False, niceness=19) for cell in compiled[:1]]
         for process in running:
             process.ask("build")
 
         def wait(cell: Cell) -> None:
             while cell in compiled and running:
-                running[0].answer(self._report.seconds_left() / 2)
+                running[0].answer(self.seconds_left() / 2)
                 running.pop().end()
 
         try:
@@ -135,10 +153,10 @@ class _Throughput:
     # --- Of one program with so much memory.
 
     def _measure(self, cell: Cell, seconds: float) -> None:
-        end = self._report.seconds_left() - seconds
-        left = lambda: self._report.seconds_left() - end  # noqa: E731
+        end = self.seconds_left() - seconds
+        left = lambda: self.seconds_left() - end  # noqa: E731
         self._patience = max(_LEAST_PATIENCE, 2 * seconds)
-        ample = next(one for one in self._cells if (one.program, one.capacity) == (cell.program, AMPLE))
+        ample = next(one for one in self.cells if (one.program, one.capacity) == (cell.program, AMPLE))
         if cell.capacity == TIGHT and not (held := ample.values(OURS, "reserved_bytes")):
             cell.left_out = "ours has not completed it with ample memory"
             return
@@ -146,16 +164,16 @@ class _Throughput:
             cell.capacity_bytes = cell.capacity_bytes or int(_TIGHT * max(held))
         try:
             # On the simulated GPU the first program shows that it works with each.
-            for allocator in ALLOCATORS[::2] if self._report.simulated and cell is not self._cells[0] else ALLOCATORS:
-                self._running[allocator] = _Process(cell, allocator, self._report.simulated)
+            for allocator in ALLOCATORS[::2] if self._simulated and cell is not self.cells[0] else ALLOCATORS:
+                self._running[allocator] = Process(cell, allocator, self._simulated)
             self._all(cell, "build")
             # In tight memory no steps are larger than those that told how much is needed: they begin alike.
             self._warm_up(cell, ample.steps or _MOST_STEPS, seconds, left)
-            for number in range(1 if self._report.simulated else windows.MOST_ROUNDS):
+            for number in range(1 if self._simulated else windows.MOST_ROUNDS):
                 if not self._running or (number and left() < (1 - _FOR_WINDOWS) * seconds):
                     break
                 cell.rounds.append(self._round(cell, number, number, cell.steps))
-                speeds.write(self._cells, self._report.folder, self._report.simulated)
+                speeds.write(self.cells, self._out, self._simulated)
             self._explain(cell, max(left(), _FOR_PROFILE * seconds))
         finally:
             for process in self._running.values():
@@ -164,7 +182,7 @@ class _Throughput:
 
     def _warm_up(self, cell: Cell, most_steps: int, seconds: float, left: Callable[[], float]) -> None:
         """Until the windows of each agree, or as long as there is time; and how many steps make a window."""
-        if self._report.simulated:
+        if self._simulated:
             cell.steps = 1
             return
         first = self._round(cell, 0, "first", _FIRST_STEPS)
@@ -198,7 +216,7 @@ class _Throughput:
 
     def _answer(self, cell: Cell, allocator: str) -> dict[str, Any] | None:
         """None: it has failed, which is told, and goes on no longer."""
-        found = self._running[allocator].answer(min(self._patience, self._report.seconds_left()))
+        found = self._running[allocator].answer(min(self._patience, self.seconds_left()))
         outcome = found.pop("outcome")
         if outcome == worker.COMPLETED:
             return found
@@ -213,8 +231,8 @@ class _Throughput:
         verdict = cell.verdict()
         if verdict is None or not {OURS, verdict.faster} <= set(self._running):
             return
-        simulated, seconds = self._report.simulated, min(seconds, self._report.seconds_left())
-        if cell is not self._cells[0] if simulated else verdict.ratio.median >= windows.MARGIN:
+        simulated, seconds = self._simulated, min(seconds, self.seconds_left())
+        if cell is not self.cells[0] if simulated else verdict.ratio.median >= windows.MARGIN:
             return
         fitting = int(seconds * 1e3 / (_TIMES_A_STEP * max(cell.values(OURS, "ms"))))
         steps = 1 if simulated else min(_PROFILED_STEPS, fitting)
@@ -231,34 +249,69 @@ class _Throughput:
                 ]
                 return
         if simulated:
-            self._report.check("a profile can be made", bool(found[OURS]["stacks"]), "of one step")
+            if not found[OURS]["stacks"]:
+                self.failed.append(f"{cell.name}: a profile has nothing in it")
         else:
-            write_json(self._report.folder / f"profile-{cell.program}-{cell.capacity}.json", found)
+            (self._out / f"profile-{cell.program}-{cell.capacity}.json").write_text(json.dumps(found, indent=1))
             cell.why = speeds.explain(cell, verdict.faster, found)
 
     def _conclude(self, cell: Cell) -> None:
-        report, name = self._report, cell.name
-        speeds.write(self._cells, report.folder, report.simulated)
-        if cell.left_out:
-            (report.not_shown if cell.left_out in (_UNRUN, _ONE_IS_ENOUGH) else report.skip)(name, cell.left_out)
-            return
-        done = [
-            allocator for allocator in ALLOCATORS if allocator not in cell.problems and cell.values(allocator, "ms")
-        ]
+        speeds.write(self.cells, self._out, self._simulated)
+        others = [allocator for allocator in ALLOCATORS if allocator not in cell.problems]
         for allocator, problem in cell.problems.items():
-            if allocator not in (OURS, UNTRACKED) or not done:
-                report.skip(f"{name}: {allocator}", f"it says nothing of ours: {problem}")
-            elif problem == _LATE:
-                report.overrun(f"{name}: {allocator}")
-            else:
-                report.check(f"{name}: {allocator}", False, problem)
-        if OURS in done:
-            report.check(f"{name}: ours completes it", True, f"{len(cell.rounds)} windows")
+            if allocator in (OURS, UNTRACKED) and others and not (problem == _LATE and self._is_short):
+                self.failed.append(f"{cell.name}: {allocator}: {problem}")
         verdict = cell.verdict()
-        if verdict is None:
-            return
-        if verdict.said == windows.UNDECIDED and not report.simulated:
-            report.skip(f"{name}: speed", f"{speeds.said(verdict)}; a run with --add adds windows")
-        else:
-            report.check(f"{name}: speed", verdict.said == windows.FASTER, speeds.said(verdict), Needs.TIME)
-        report.figure(f"{name}: speed, ours ÷ the faster", verdict.ratio.median, "times", speeds.said(verdict))
+        if verdict and verdict.said == windows.SLOWER and not self._simulated:
+            self.failed.append(f"{cell.name}: {speeds.said(verdict)}")
+
+
+def lacking(modules: tuple[str, ...], tools: tuple[str, ...]) -> str:
+    """Which of the modules is not here, or that none of the tools is; "" where all is well."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            return f"{module} is not installed"
+    return f"there is no {tools[0]} here" if tools and not any(map(shutil.which, tools)) else ""
+
+
+def earlier_cells(folder: Path, where: dict[str, str]) -> dict[tuple[str, str], Cell]:
+    """What an earlier run has measured, by program and capacity.
+
+    Raises:
+        Refused: there is nothing, or it is of something else.
+    """
+    try:
+        found = json.loads((folder / "where.json").read_text())
+        cells = speeds.read(folder)
+    except (OSError, ValueError, KeyError):
+        raise Refused(f"{folder} has nothing that throughput measured; run without --add") from None
+    for name, here in where.items():
+        if found.get(name) != here:
+            raise Refused(f"{folder} is of {name} {found.get(name)}, and this is {here}; run without --add")
+    return cells
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("throughput", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, default=FULL_SECONDS / 60)
+    parser.add_argument("--add", type=Path, help="add to what a run into this folder has measured")
+    parser.add_argument("--commit", default="", help="of what is measured")
+    options = parser.parse_args()
+    found = described()
+    where = {"GPU": found.get("gpu"), "torch": found["software"]["torch"], "commit": options.commit}
+    try:
+        earlier = earlier_cells(options.add, where) if options.add else {}
+    except Refused as error:
+        parser.error(str(error))
+    (options.out / "where.json").write_text(json.dumps(where))
+    measured = Throughput(options.out, options.minutes * 60, earlier, is_simulated())
+    measured.carry_out()
+    print((options.out / speeds.ROWS).read_text())
+    for line in measured.failed:
+        print(f"failed: {line}")
+    return 1 if measured.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -31,7 +31,7 @@ NOTICED = {"com_google_absl": "Abseil", "torch": "PyTorch", "cuda": "CUDA"}
 TERMS = ["LICENSE", "NOTICE", *(f"third_party/licenses/{name}.txt" for name in ("abseil", "cuda", "llvm", "pytorch"))]
 # What a user has of them beside torch: they are asked for as extras, or the module is loaded by them alone.
 NO_EXTRA = {"detectron2", "torchvision", "triton"}
-MODULES = {"ignite": "pytorch-ignite", "prometheus_client": "prometheus-client"}
+MODULES = {"cuda": "cuda-bindings", "ignite": "pytorch-ignite", "prometheus_client": "prometheus-client"}
 
 
 def section(name: str) -> str:

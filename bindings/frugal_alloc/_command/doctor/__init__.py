@@ -1,7 +1,5 @@
-"""What a machine's GPU and driver really do: the steps of ``frugal-alloc doctor --gpu``, and what carries steps out.
+"""``frugal-alloc doctor``: what is here and works (``command``); with ``--gpu``, what the driver really does (``gpu``).
 
-Each step is a module with a function ``run(report)``, carried out in a process of its own (``child``) by ``runner``.
-What it finds goes into a ``StepReport``, which keeps what needs values or time from being called passed on the
-simulated GPU. Standard library only; torch where a step says so. The steps of ``tools/gpu_check`` that a user does not
-need are in tests/hardware. See docs/gpu_check.md.
+Each probe of the GPU is a module with a function ``run(report)``, carried out in a process of its own (``probe``). By
+cuda-bindings and torch, which are imported there. The tests that take longer are in tests/hardware: docs/gpu_check.md.
 """

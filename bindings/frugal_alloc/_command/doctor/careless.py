@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from .driver import Driver
+from .driver import Gpu
 
 #: At clock rates from 1 to 2 GHz, 0.1 to 0.2 s: so long that all that the host does meanwhile is done before.
 _CYCLES = 200_000_000
@@ -48,16 +48,16 @@ def destroyed_stream(torch: Any, unit: int) -> None:
     """A stream of somebody else's, which is gone when the memory that was used on it is given back."""
     torch.cuda.init()
     torch.cuda.synchronize()
-    gpu = Driver()
+    gpu = Gpu()
     kept = _tensor(torch, unit, 3)
     for _ in range(8):
-        handle = gpu.made("cuStreamCreate", 1)
-        stream = torch.cuda.ExternalStream(handle)
+        handle = gpu.call("cuStreamCreate", 1)
+        stream = torch.cuda.ExternalStream(int(handle))
         with torch.cuda.stream(stream):
             tensors = [_tensor(torch, unit, 1) for _ in range(4)]
         stream.synchronize()
         del stream
-        gpu.call("cuStreamDestroy_v2", handle)
+        gpu.call("cuStreamDestroy", handle)
         del tensors
         _want_memory(torch, unit)
     _check(kept, 3, "memory of another stream")

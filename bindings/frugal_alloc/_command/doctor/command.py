@@ -18,8 +18,7 @@ from ..._common.arguments import Parser
 from ..._common.messages import format_bytes
 from ..._simulation import simulated_gpu
 from .. import startup_hook
-from . import driver
-from .processes import is_simulated
+from .machine import NoDriver, Visible, is_simulated
 
 _TRIAL_MEMORY = 1 << 30
 _TRIAL_SECONDS = 120
@@ -143,19 +142,17 @@ def _check_gpu() -> Iterator[Check]:
     """Returns the number of GPUs."""
     advice = "frugal-alloc simulate runs programs without one"
     try:
-        first = driver.Driver()
-        gpus = [driver.Driver(number) for number in range(first.count)]
-        simulated = " (simulated)" if is_simulated() else ""
-        yield Check("driver", Condition.GOOD, f"for CUDA {first.version}{simulated}")
-    except (driver.NoDriver, driver.DriverError) as error:
+        visible = Visible()
+    except NoDriver as error:
         yield Check("driver", Condition.MISSING, str(error))
         yield Check("GPU", Condition.MISSING, f"not visible; {advice}")
         return 0
-    for number, gpu in enumerate(gpus):
-        memory = gpu.made("cuDeviceTotalMem_v2", gpu.device)
-        of_host = " of the host's memory" if gpu.has(driver.INTEGRATED) else ""
-        what = f"{gpu.name}, {format_bytes(memory)}{of_host}"
-        if gpu.has(driver.VIRTUAL_MEMORY):
+    simulated = " (simulated)" if is_simulated() else ""
+    yield Check("driver", Condition.GOOD, f"for CUDA {visible.version}{simulated}")
+    for number, gpu in enumerate(visible.gpus):
+        of_host = " of the host's memory" if gpu.is_integrated else ""
+        what = f"{gpu.name}, {format_bytes(gpu.memory_bytes)}{of_host}"
+        if gpu.has_virtual_memory:
             yield Check(f"GPU {number}", Condition.GOOD, f"{what}, virtual memory management")
         else:
             yield Check(
@@ -164,7 +161,7 @@ def _check_gpu() -> Iterator[Check]:
                 f"{what}, no virtual memory management: whole segments are allocated, and free pieces of different "
                 "ones cannot be joined",
             )
-    return len(gpus)
+    return len(visible.gpus)
 
 
 def _check_hook() -> Check:

@@ -1,303 +1,325 @@
-"""The CUDA driver by ctypes, and a GPU that it shows: what the GPU is, its streams and its events.
+"""A GPU by NVIDIA's cuda-bindings: its memory as the driver maps it, streams, events, and kernels that NVRTC compiles.
 
-Every status is looked at, and errors carry the driver's own names. A call lets go of Python's lock, so threads wait for
-each other only inside the driver.
+The package is imported as a GPU is opened. Every status is looked at, and errors carry the driver's own names. A call
+lets go of Python's lock, so threads wait for each other only inside the driver.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import sys
-from collections.abc import Callable, Iterator
-from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from .step import StepFailed
+from ..._common import installation
 
-# CUdevice_attribute of cuda.h.
-MULTIPROCESSORS = 16
-INTEGRATED = 18
-COMPUTE_MODE = 20
-_COMPUTE_CAPABILITY = (75, 76)
-VIRTUAL_MEMORY = 102
-SHAREABLE_HANDLES = 103
-RDMA_WITH_VIRTUAL_MEMORY = 110
-
+MIB, GIB = 1 << 20, 1 << 30
+PAGE = 2 * MIB
+KERNELS = Path(__file__).resolve().parent / "kernels"
+ADDRESS, COUNT, WORD = ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint
 _OUT_OF_MEMORY, _NOT_SUPPORTED = 2, 801
 # No code for this GPU, PTX that does not assemble, and PTX of a newer CUDA.
 _FOREIGN_CODE = (209, 218, 222)
-_LIBRARY = "libcuda.so.1"
-
-_Out = POINTER(c_void_p)
 
 
-class Location(ctypes.Structure):
-    _fields_ = (("type", c_int), ("id", c_int))
+class CannotTell(Exception):
+    """The software that a question needs is not there or does not suit: nothing is known of the GPU."""
 
 
-class AllocationFlags(ctypes.Structure):
-    _fields_ = (
-        ("compression", ctypes.c_ubyte),
-        ("rdma", ctypes.c_ubyte),
-        ("usage", ctypes.c_ushort),
-        ("reserved", ctypes.c_ubyte * 4),
-    )
-
-
-class AllocationProperties(ctypes.Structure):
-    """CUmemAllocationProp."""
-
-    _fields_ = (
-        ("type", c_int),
-        ("handle_types", c_int),
-        ("location", Location),
-        ("windows", c_void_p),
-        ("flags", AllocationFlags),
-    )
-
-
-class Access(ctypes.Structure):
-    """CUmemAccessDesc."""
-
-    _fields_ = (("location", Location), ("flags", c_int))
-
-
-class LaunchAttribute(ctypes.Structure):
-    """CUlaunchAttribute; of its union of 64 bytes, the first integer."""
-
-    _fields_ = (("id", c_int), ("padding", c_int), ("value", c_int), ("rest", ctypes.c_ubyte * 60))
-
-
-class LaunchConfiguration(ctypes.Structure):
-    """CUlaunchConfig."""
-
-    _fields_ = (
-        ("grid", c_uint * 3),
-        ("block", c_uint * 3),
-        ("shared_bytes", c_uint),
-        ("stream", c_void_p),
-        ("attributes", POINTER(LaunchAttribute)),
-        ("attribute_count", c_uint),
-    )
-
-
-# Arguments as cuda.h has them; all return a CUresult.
-_FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "cuInit": (c_uint,),
-    "cuDriverGetVersion": (POINTER(c_int),),
-    "cuDeviceGetCount": (POINTER(c_int),),
-    "cuDeviceGet": (POINTER(c_int), c_int),
-    "cuDeviceGetName": (c_char_p, c_int, c_int),
-    "cuDeviceGetPCIBusId": (c_char_p, c_int, c_int),
-    "cuDeviceTotalMem_v2": (POINTER(c_size_t), c_int),
-    "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
-    "cuDevicePrimaryCtxRetain": (_Out, c_int),
-    "cuDevicePrimaryCtxRelease_v2": (c_int,),
-    "cuCtxPushCurrent_v2": (c_void_p,),
-    "cuCtxPopCurrent_v2": (_Out,),
-    "cuCtxSetCurrent": (c_void_p,),
-    "cuCtxGetCurrent": (_Out,),
-    "cuCtxSynchronize": (),
-    "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
-    "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t),
-    "cuMemFree_v2": (c_uint64,),
-    "cuMemAddressReserve": (POINTER(c_uint64), c_size_t, c_size_t, c_uint64, c_uint64),
-    "cuMemAddressFree": (c_uint64, c_size_t),
-    "cuMemCreate": (POINTER(c_uint64), c_size_t, POINTER(AllocationProperties), c_uint64),
-    "cuMemRelease": (c_uint64,),
-    "cuMemMap": (c_uint64, c_size_t, c_size_t, c_uint64, c_uint64),
-    "cuMemUnmap": (c_uint64, c_size_t),
-    "cuMemSetAccess": (c_uint64, c_size_t, POINTER(Access), c_size_t),
-    "cuMemGetAllocationGranularity": (POINTER(c_size_t), POINTER(AllocationProperties), c_int),
-    "cuMemsetD32Async": (c_uint64, c_uint, c_size_t, c_void_p),
-    "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p),
-    "cuMemcpyDtoH_v2": (c_void_p, c_uint64, c_size_t),
-    "cuStreamCreate": (_Out, c_uint),
-    "cuStreamDestroy_v2": (c_void_p,),
-    "cuStreamSynchronize": (c_void_p,),
-    "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
-    "cuStreamBeginCapture_v2": (c_void_p, c_int),
-    "cuStreamEndCapture": (c_void_p, _Out),
-    "cuGraphInstantiateWithFlags": (_Out, c_void_p, c_uint64),
-    "cuGraphLaunch": (c_void_p, c_void_p),
-    "cuGraphExecDestroy": (c_void_p,),
-    "cuGraphDestroy": (c_void_p,),
-    "cuEventCreate": (_Out, c_uint),
-    "cuEventDestroy_v2": (c_void_p,),
-    "cuEventRecord": (c_void_p, c_void_p),
-    "cuEventQuery": (c_void_p,),
-    "cuEventSynchronize": (c_void_p,),
-    "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
-    "cuModuleLoadData": (_Out, c_void_p),
-    "cuModuleUnload": (c_void_p,),
-    "cuModuleGetFunction": (_Out, c_void_p, c_char_p),
-    "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, POINTER(c_void_p), POINTER(c_void_p)),
-    "cuLaunchKernelEx": (POINTER(LaunchConfiguration), c_void_p, POINTER(c_void_p), POINTER(c_void_p)),
-}
-
-
-class NoDriver(Exception):
-    """There is no driver, or it shows no GPU; the message is one line that says what to do."""
-
-
-class DriverError(StepFailed):
+class DriverError(Exception):
     """A call failed; the message has the driver's words."""
 
     def __init__(self, call: str, status: int, name: str, text: str) -> None:
         super().__init__(f"{call} fails with {name} ({text})")
-        self.call, self.status, self.name = call, status, name
+        self.call, self.name = call, name
         self.is_unsupported = status == _NOT_SUPPORTED
         self.is_out_of_memory = status == _OUT_OF_MEMORY
         self.is_foreign_code = status in _FOREIGN_CODE
 
 
-class DriverFunctions:
-    """Calls functions by their names in cuda.h."""
+class Export(NamedTuple):
+    """Who else can have memory: network cards, and other processes."""
+
+    rdma: bool
+    shareable: bool
+
+
+class Kernel(NamedTuple):
+    """A kernel with its grid and the types of its arguments, which are all integers."""
+
+    function: Any
+    types: tuple[type, ...]
+    grid: int
+    block: int
+
+
+class Driver:
+    """The driver's functions, by their names in cuda.h without versions, and the first GPU that it shows."""
 
     def __init__(self) -> None:
-        """Raises NoDriver where there is none."""
+        """
+        Raises:
+            CannotTell: cuda-bindings is not installed.
+        """
+        self.cuda = _cuda("driver")
+        self.call("cuInit", 0)
+        self.device = self.call("cuDeviceGet", 0)
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """What the function makes, if anything; handles and addresses as it gives them."""
+        return self.check(name, self.answer(name, *arguments))
+
+    def answer(self, name: str, *arguments: Any) -> tuple[Any, ...]:
+        """The status of the call, and what it makes."""
         try:
-            self._library = ctypes.CDLL(_LIBRARY)
-        except OSError:
-            raise NoDriver(f"no {_LIBRARY}; install NVIDIA's driver if there is a GPU here") from None
-        self._functions: dict[str, Callable[..., int]] = {}
+            return getattr(self.cuda, name)(*arguments)
+        except (AttributeError, RuntimeError) as error:  # so cuda-bindings says that the driver does not have it
+            why = str(error).strip().partition("\n")[0]
+            raise DriverError(name, _NOT_SUPPORTED, "no such function", why) from None
 
-    def function(self, name: str) -> Callable[..., int]:
-        """The function itself, for calls whose time counts: check() its status afterwards."""
-        if name not in self._functions:
-            try:
-                function = getattr(self._library, name)
-            except AttributeError:
-                raise DriverError(name, _NOT_SUPPORTED, "no such function", "this driver is too old for it") from None
-            function.argtypes, function.restype = _FUNCTIONS[name], c_int
-            self._functions[name] = function
-        return self._functions[name]
-
-    def call(self, name: str, *arguments: Any) -> None:
-        self.check(name, self.function(name)(*arguments))
-
-    def check(self, call: str, status: int) -> None:
+    def check(self, name: str, answer: tuple[Any, ...]) -> Any:
+        status, *made = answer
         if status != 0:
-            raise self.error(call, status)
+            raise self.error(name, status)
+        return made[0] if len(made) == 1 else made
 
-    def error(self, call: str, status: int) -> DriverError:
-        name, text = c_char_p(), c_char_p()
-        # What they themselves answer says only whether the number is known, which the empty text says, too.
-        self._library.cuGetErrorName(status, ctypes.byref(name))
-        self._library.cuGetErrorString(status, ctypes.byref(text))
-        known = (name.value or b"an unknown error").decode(), (text.value or str(status).encode()).decode()
-        return DriverError(call, status, *known)
-
-    def made(self, name: str, *arguments: Any) -> int:
-        """What a function makes, whose first argument is where it puts it: a handle, or an address."""
-        result = _FUNCTIONS[name][0]._type_()
-        self.call(name, ctypes.byref(result), *arguments)
-        return result.value or 0
+    def error(self, call: str, status: Any) -> DriverError:
+        name, text = (getattr(self.cuda, ask)(status)[1] for ask in ("cuGetErrorName", "cuGetErrorString"))
+        return DriverError(call, int(status), (name or b"an unknown error").decode(), (text or b"").decode())
 
     def undo(self, name: str, *arguments: Any) -> None:
         """A call that cleans up. On the way out of an error, which it may fail with, too, the error is what counts."""
-        status = self.function(name)(*arguments)
+        answer = self.answer(name, *arguments)
         if sys.exc_info()[0] is None:
-            self.check(name, status)
+            self.check(name, answer)
 
     @contextlib.contextmanager
-    def lent(self, make: tuple[Any, ...], undo: str, *more: Any) -> Iterator[int]:
-        """What the call `make` makes, for the block; `undo` takes it back, called with it and what it needs more."""
-        thing = self.made(*make)
+    def lent(self, made: Any, undo: str, *more: Any) -> Iterator[Any]:
+        """What was made, for the block; `undo` takes it back, called with it and what it needs more."""
         try:
-            yield thing
+            yield made
         finally:
-            self.undo(undo, thing, *more)
+            self.undo(undo, made, *more)
 
+    # --- The GPU, and its streams.
 
-class Driver(DriverFunctions):
-    """The driver, and a GPU that it shows: the first, or the one of this number."""
-
-    def __init__(self, number: int = 0) -> None:
-        """
-        Raises:
-            NoDriver: there is none, or no GPU.
-        """
-        super().__init__()
-        try:
-            self.call("cuInit", 0)
-            self.count = self.made("cuDeviceGetCount")
-        except DriverError as error:
-            raise NoDriver(f"{error}; look at nvidia-smi and CUDA_VISIBLE_DEVICES") from None
-        if self.count == 0:
-            raise NoDriver("the driver shows no GPU; look at CUDA_VISIBLE_DEVICES")
-        self.device = self.made("cuDeviceGet", number)
-
-    # --- The GPU.
+    def attribute(self, name: str) -> int:
+        """Of CUdevice_attribute, without its prefix; 0 where the driver does not know it."""
+        which = getattr(self.cuda.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}", None)
+        status, *value = self.answer("cuDeviceGetAttribute", which, self.device) if which is not None else (1,)
+        return value[0] if status == 0 else 0
 
     @property
-    def version(self) -> str:
-        version = self.made("cuDriverGetVersion")
-        return f"{version // 1000}.{version % 1000 // 10}"
-
-    @property
-    def name(self) -> str:
-        return self._text("cuDeviceGetName")
-
-    @property
-    def pci_bus_id(self) -> str:
-        return self._text("cuDeviceGetPCIBusId")
-
-    def _text(self, function: str) -> str:
-        text = ctypes.create_string_buffer(256)
-        self.call(function, text, len(text), self.device)
-        return text.value.decode(errors="replace")
-
-    def attribute(self, which: int) -> int:
-        """Raises DriverError where the driver does not know it."""
-        return self.made("cuDeviceGetAttribute", which, self.device)
-
-    def has(self, which: int) -> bool:
-        """Whether the device has it; not so where the driver does not know it."""
-        try:
-            return self.attribute(which) != 0
-        except DriverError:
-            return False
-
     def compute_capability(self) -> tuple[int, int]:
-        major, minor = map(self.attribute, _COMPUTE_CAPABILITY)
-        return major, minor
+        return self.attribute("COMPUTE_CAPABILITY_MAJOR"), self.attribute("COMPUTE_CAPABILITY_MINOR")
 
-    @contextlib.contextmanager
-    def primary_context(self) -> Iterator[int]:
-        """The device's primary context, current in this thread for the block."""
-        context = self.made("cuDevicePrimaryCtxRetain", self.device)
-        self.call("cuCtxPushCurrent_v2", context)
-        try:
-            yield context
-        finally:
-            self.undo("cuCtxPopCurrent_v2", ctypes.byref(c_void_p()))
-            self.undo("cuDevicePrimaryCtxRelease_v2", self.device)
+    def free_bytes(self) -> int:
+        return self.call("cuMemGetInfo")[0]
 
-    def memory_info(self) -> tuple[int, int]:
-        """Free and all bytes of the device."""
-        free, total = c_size_t(), c_size_t()
-        self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
-        return free.value, total.value
-
-    # --- Streams, events and words in memory.
-
-    def stream(self) -> contextlib.AbstractContextManager[int]:
+    def stream(self) -> contextlib.AbstractContextManager[Any]:
         """A stream that does not wait for the default stream."""
-        return self.lent(("cuStreamCreate", 1), "cuStreamDestroy_v2")
+        return self.lent(self.call("cuStreamCreate", 1), "cuStreamDestroy")
 
-    def event(self, timed: bool = False) -> contextlib.AbstractContextManager[int]:
-        return self.lent(("cuEventCreate", 0 if timed else 2), "cuEventDestroy_v2")
-
-    def milliseconds(self, start: int, end: int) -> float:
-        """Between two timed events that have passed."""
-        result = c_float()
-        self.call("cuEventElapsedTime", ctypes.byref(result), start, end)
-        return result.value
+    def event(self, timed: bool = False) -> contextlib.AbstractContextManager[Any]:
+        return self.lent(self.call("cuEventCreate", 0 if timed else 2), "cuEventDestroy")
 
     def read(self, address: int, count: int) -> list[int]:
         """Words of 32 bits; waits for the default stream's work."""
-        words = (c_uint * count)()
-        self.call("cuMemcpyDtoH_v2", words, address, ctypes.sizeof(words))
+        words = (ctypes.c_uint * count)()
+        self.call("cuMemcpyDtoH", ctypes.addressof(words), address, ctypes.sizeof(words))
         return list(words)
+
+
+class Memory(Driver):
+    """Handles of physical memory, seen at pages of reserved ranges."""
+
+    @functools.cached_property
+    def export(self) -> Export:
+        """The most that works here, in the order in which frugal_alloc tries: a driver may not do what it says."""
+        says = Export(
+            bool(self.attribute("GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED")),
+            bool(self.attribute("HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED")),
+        )
+        for rdma in (True, False) if says.rdma else (False,):
+            for shareable in (True, False) if says.shareable else (False,):
+                export = Export(rdma, shareable)
+                try:
+                    with self.handles(1, PAGE, export) as made, self.mapped(made, PAGE):
+                        return export
+                except DriverError as error:
+                    if error.is_out_of_memory:  # a full device says nothing
+                        return says
+        return says
+
+    def properties(self, export: Export | None = None) -> Any:
+        """As frugal_alloc and PyTorch's expandable segments ask for memory; or as said."""
+        rdma, shareable = self.export if export is None else export
+        asked = self.cuda.CUmemAllocationProp()
+        asked.type = self.cuda.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        self._place(asked)
+        if shareable:
+            asked.requestedHandleTypes = self.cuda.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+        asked.allocFlags.gpuDirectRDMACapable = int(rdma)
+        return asked
+
+    @functools.cached_property
+    def access(self) -> list[Any]:
+        """To be read and written by this GPU."""
+        allowed = self.cuda.CUmemAccessDesc()
+        self._place(allowed)
+        allowed.flags = self.cuda.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        return [allowed]
+
+    def _place(self, asked: Any) -> None:
+        asked.location.type = self.cuda.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        asked.location.id = int(self.device)
+
+    def create(self, size: int, asked: Any) -> int:
+        return int(self.call("cuMemCreate", size, asked, 0))
+
+    @contextlib.contextmanager
+    def handles(self, count: int, size: int, export: Export | None = None) -> Iterator[list[int]]:
+        asked, made = self.properties(export), []
+        try:
+            for _ in range(count):
+                made.append(self.create(size, asked))
+            yield made
+        finally:
+            for handle in made:
+                self.undo("cuMemRelease", handle)
+
+    def reserve(self, size: int, alignment: int = PAGE, wish: int = 0) -> int:
+        return int(self.call("cuMemAddressReserve", size, alignment, wish, 0))
+
+    def reserved(self, size: int) -> contextlib.AbstractContextManager[int]:
+        return self.lent(self.reserve(size), "cuMemAddressFree", size)
+
+    def map_handles(self, start: int, made: Sequence[int], size: int) -> None:
+        """Side by side from `start`, opened. After an error none of them is mapped."""
+        done = 0
+        try:
+            for place, handle in enumerate(made):
+                self.call("cuMemMap", start + place * size, size, 0, handle, 0)
+                done += 1
+            self.call("cuMemSetAccess", start, len(made) * size, self.access, 1)
+        except DriverError:
+            if done:
+                self.undo("cuMemUnmap", start, done * size)
+            raise
+
+    @contextlib.contextmanager
+    def mapped(self, made: Sequence[int], size: int) -> Iterator[int]:
+        """The handles, side by side at addresses of their own."""
+        with self.reserved(len(made) * size) as start:
+            self.map_handles(start, made, size)
+            try:
+                yield start
+            finally:
+                self.undo("cuMemUnmap", start, len(made) * size)
+
+    def segment(self, size: int) -> contextlib.AbstractContextManager[int]:
+        """Memory as cudaMalloc gives it."""
+        return self.lent(int(self.call("cuMemAlloc", size)), "cuMemFree")
+
+
+class Gpu(Memory):
+    """A GPU that kernels run on."""
+
+    @contextlib.contextmanager
+    def module(self, source: Path) -> Iterator[Any]:
+        """The kernels of a file."""
+        with self.lent(self.load(compiled(source, self.compute_capability)), "cuModuleUnload") as module:
+            yield module
+
+    def load(self, code: bytes) -> Any:
+        try:
+            return self.call("cuModuleLoadData", code)
+        except DriverError as error:
+            if error.is_foreign_code:
+                raise CannotTell(f"NVRTC and the driver do not go together: {error}") from None
+            raise
+
+    def kernel(self, module: Any, name: str, grid: int, block: int, *types: type) -> Kernel:
+        return Kernel(self.call("cuModuleGetFunction", module, name.encode()), types, grid, block)
+
+    def launch(self, kernel: Kernel, stream: Any, *values: int) -> None:
+        grid, block = (kernel.grid, 1, 1), (kernel.block, 1, 1)
+        self.call("cuLaunchKernel", kernel.function, *grid, *block, 0, stream, (values, kernel.types), 0)
+
+    def launch_dependent(self, kernel: Kernel, stream: Any, *values: int) -> None:
+        """It may begin while the kernel before it still runs, and waits for its writes by griddepcontrol.wait."""
+        attribute, configuration = self.cuda.CUlaunchAttribute(), self.cuda.CUlaunchConfig()
+        attribute.id = self.cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        configuration.gridDimX, configuration.gridDimY, configuration.gridDimZ = kernel.grid, 1, 1
+        configuration.blockDimX, configuration.blockDimY, configuration.blockDimZ = kernel.block, 1, 1
+        configuration.hStream, configuration.attrs, configuration.numAttrs = stream, [attribute], 1
+        self.call("cuLaunchKernelEx", configuration, kernel.function, (values, kernel.types), 0)
+
+
+@contextlib.contextmanager
+def opened_gpu() -> Iterator[Gpu]:
+    """With its primary context current in this thread for the block."""
+    gpu = Gpu()
+    gpu.call("cuCtxPushCurrent", gpu.call("cuDevicePrimaryCtxRetain", gpu.device))
+    try:
+        yield gpu
+    finally:
+        gpu.undo("cuCtxPopCurrent")
+        gpu.undo("cuDevicePrimaryCtxRelease", gpu.device)
+
+
+def _cuda(module: str) -> Any:
+    try:
+        if module == "nvrtc":
+            from cuda.bindings import nvrtc as found
+        else:
+            from cuda.bindings import driver as found  # type: ignore[no-redef]
+    except ImportError:
+        with contextlib.suppress(installation.MissingPart):
+            cuda = (installation.find_torch().cuda or "").partition(".")[0]
+        raise CannotTell(f"cuda-bindings is not installed; pip install 'cuda-bindings=={cuda or 13}.*'") from None
+    return found
+
+
+@functools.cache
+def compiled(source: Path, capability: tuple[int, int]) -> bytes:
+    """A module for a device of this compute capability: its machine's code, or PTX where NVRTC is older.
+
+    Raises:
+        CannotTell: there is no NVRTC, or it does not compile.
+    """
+    nvrtc = _cuda("nvrtc")
+
+    def call(name: str, *arguments: Any) -> Any:
+        try:
+            status, *made = getattr(nvrtc, name)(*arguments)
+        except RuntimeError as error:
+            why = str(error).splitlines()[0]
+            raise CannotTell(f"no NVRTC; install the nvidia-cuda-nvrtc package of this torch: {why}") from None
+        if status != 0:
+            raise CannotTell(f"{name} fails with {status.name} for {source.name}")
+        return made[0] if made else None
+
+    number = capability[0] * 10 + capability[1]
+    call("nvrtcGetNumSupportedArchs")
+    known = [each for each in call("nvrtcGetSupportedArchs") if each <= number]
+    if not known:
+        raise CannotTell(f"NVRTC knows no architecture as old as sm_{number}; install a torch for this GPU")
+    is_known, kind = number in known, "CUBIN" if number in known else "PTX"
+    options = [f"--gpu-architecture={'sm' if is_known else 'compute'}_{max(known)}".encode(), b"--std=c++17"]
+    program = call("nvrtcCreateProgram", source.read_bytes(), source.name.encode(), 0, None, None)
+    try:
+        if nvrtc.nvrtcCompileProgram(program, len(options), options)[0] != 0:
+            log = bytes(call("nvrtcGetProgramLogSize", program))
+            call("nvrtcGetProgramLog", program, log)
+            said = log.decode(errors="replace").strip("\0\n").splitlines() or ["no reason given"]
+            raise CannotTell(f"{source.name} does not compile for sm_{number}: {said[0]}")
+        code = bytes(call(f"nvrtcGet{kind}Size", program))
+        call(f"nvrtcGet{kind}", program, code)
+        return code
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)

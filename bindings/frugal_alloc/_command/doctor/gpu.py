@@ -3,42 +3,82 @@ driver's calls cost."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
+import signal
+import subprocess
 import sys
-import tempfile
+import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..._common import arguments, whole_files
+from ..._common import whole_files
 from ..._common.messages import Refused, format_bytes, on_one_line
 from . import costs, machine
-from .driver_costs import DOES_NOT_WAIT
-from .results import NOT_REACHED, Results, StepResult
-from .runner import Interrupted, Runner, interruptible
-from .step import DOCTORS, DRIVER_COSTS, FAILED, SKIPPED
+from .probe import FAILED, NOT_SHOWN, PASSED, SKIPPED, UNKNOWN
 
 SAFE, NOT_SAFE, COULD_NOT_RUN = 0, 1, 2
-SCHEMA = 1
-#: What a step means to somebody who trains models, if it is well and if not.
-_MEANING = {
-    "driver_costs": (
+SCHEMA = 2
+
+
+class Probe(NamedTuple):
+    """A module with ``run(report)``, and what its answer means to somebody who trains models."""
+
+    name: str
+    seconds: int
+    subject: str
+    good: str
+    bad: str
+    needs_virtual_memory: bool = True
+
+
+PROBES = (
+    Probe(
+        "costs",
+        30,
         "costs and waits",
         "calls that remap memory succeed, and do not wait for running work",
         "calls that remap memory fail",
     ),
-    "aliasing": (
+    Probe(
+        "aliasing",
+        30,
         "aliasing, order",
         "memory that is seen at two addresses is one memory, in the order of the work; it can be unmapped beside work",
         "memory that is seen at two addresses is not one memory, or does not keep to the order of the work",
     ),
-    "lifetimes": (
+    Probe(
+        "lifetimes",
+        60,
         "careless streams",
         "programs that are careless with streams fare as with PyTorch's own allocator",
         "programs that are careless with streams, and get away with it with PyTorch's own allocator, do not with ours",
+        needs_virtual_memory=False,
     ),
-}
+)
+
+
+@dataclasses.dataclass
+class Examined:
+    """A probe that was carried out."""
+
+    probe: Probe
+    #: The exit status of its process, negative for a signal; None: it was ended at its limit, or never started.
+    status: int | None
+    #: The last line of what it said on stderr, or why it was not carried out.
+    last_line: str
+    #: What it said, as probe.Report writes it.
+    lines: list[dict[str, Any]]
+    seconds: float = 0.0
+
+    def with_outcome(self, outcome: str) -> list[str]:
+        return [f"{line['name']}: {line['said']}" for line in self.lines if line.get("outcome") == outcome]
+
+    def driver_costs(self) -> dict[str, float]:
+        return next((line["microseconds"] for line in self.lines if "microseconds" in line), {})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,116 +104,147 @@ def main(as_json: bool, keep: str | None) -> int:
     """
     if keep is not None:
         _check_writable(Path(keep))
-    try:
-        with tempfile.TemporaryDirectory(prefix="frugal-doctor-") as folder, interruptible():
-            results = _measure(Path(folder) / "out", is_watched=not as_json and sys.stderr.isatty())
-    except Interrupted as ended:
-        raise arguments.Interrupted("interrupted", 128 + int(ended.args[0])) from None
-    findings = [_finding(result, results.where["simulated"]) for result in results.steps]
-    driver_costs = _driver_costs(results)
+    environment, where = machine.find()
+    examined = []
+    for probe in PROBES:
+        if not as_json and sys.stderr.isatty():
+            print(f"{probe.subject} (up to {probe.seconds} s)", file=sys.stderr, flush=True)
+        if where["virtual_memory"] or not probe.needs_virtual_memory:
+            examined.append(carry_out(probe, environment))
+        else:
+            none = "this GPU has no virtual memory management, so frugal_alloc maps nothing on it"
+            examined.append(Examined(probe, None, none, []))
+    findings = [finding(each, where) for each in examined]
+    driver_costs = examined[0].driver_costs()
     if as_json:
-        print(json.dumps(_as_json(results, findings, driver_costs), indent=1))
+        print(json.dumps(_as_json(where, examined, findings, driver_costs), indent=1))
     else:
-        _print(results, findings, driver_costs)
+        _print(where, findings, driver_costs)
     if keep is not None:
-        _keep(Path(keep), results, driver_costs)
-    return _verdict(results, findings)[1]
+        keep_costs(Path(keep), where, driver_costs)
+    return verdict(where, findings)[1]
 
 
-def _measure(out: Path, is_watched: bool) -> Results:
-    out = machine.prepare(out)
-    environment, where = machine.find(machine.environment(out), simulate=None)
-    # Whoever asks the doctor has other work on this GPU, or somebody else has.
-    where["is_ours_alone"] = False
-    seconds = sum(step.seconds for step in DOCTORS)
-    results = Results(where, {"what": "doctor", "minutes": seconds / 60})
-    tell = (lambda line: print(line, file=sys.stderr, flush=True)) if is_watched else (lambda line: None)
-    Runner(out, environment, results, tell).run_part(DOCTORS, seconds)
-    return results
+def carry_out(probe: Probe, environment: Mapping[str, str]) -> Examined:
+    """In a process of its own, which is ended, with all that it started, when its time is over."""
+    command = [sys.executable, "-m", "frugal_alloc._command.doctor.probe", probe.name, str(probe.seconds)]
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    options = {"env": dict(environment), "cwd": "/", "text": True, "errors": "replace", "start_new_session": True}
+    began, status = time.monotonic(), None
+    with subprocess.Popen([*command, str(os.getpid())], **options, **pipes) as child:
+        try:
+            out, err = child.communicate(timeout=probe.seconds)
+            status = child.returncode
+        except subprocess.TimeoutExpired:
+            _end_group(child)
+            out, err = child.communicate()
+        finally:
+            _end_group(child)
+    last = (err.strip().splitlines() or [""])[-1]
+    lines = [json.loads(line) for line in out.splitlines() if line.startswith("{") and line.endswith("}")]
+    return Examined(probe, status, last, lines, time.monotonic() - began)
+
+
+def _end_group(child: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 # --- What it means.
 
 
-def _finding(result: StepResult, simulated: bool) -> Finding:
-    subject, good, bad = _MEANING[result.step.name]
-    failed, skipped = result.checks_that(FAILED), "; ".join(result.checks_that(SKIPPED))
-    if result.outcome == NOT_REACHED or (result.broke_off and not failed):
-        return Finding(subject, None, f"not found out: {result.said}", unknown=True)
-    if result.is_bad:
-        if failed and not result.said and all(DOES_NOT_WAIT in name for name in failed):
-            return Finding(subject, False, f"calls that remap memory wait for running work: {'; '.join(failed)}", True)
-        return Finding(subject, False, f"{bad}: {'; '.join(failed) or result.said}")
-    if result.is_unknown:
-        return Finding(subject, None, f"not found out: {'; '.join(result.unknown_since) or result.said}", unknown=True)
-    if simulated:
-        return Finding(subject, None, "not shown here: the simulated GPU has no values, times and faults of its own")
-    if result.outcome == SKIPPED:
-        if skipped:
-            return Finding(subject, None, f"not found out: {skipped}", unknown=True)
-        return Finding(subject, True, result.said)
-    return Finding(subject, True, f"{good}{'; left out: ' if skipped else ''}{skipped}")
+def finding(found: Examined, where: Mapping[str, Any]) -> Finding:
+    probe, failed, skipped = found.probe, found.with_outcome(FAILED), "; ".join(found.with_outcome(SKIPPED))
+    unknown = list(dict.fromkeys(line["said"] for line in found.lines if line.get("outcome") == UNKNOWN))
+    if probe.needs_virtual_memory and not where["virtual_memory"]:
+        return Finding(probe.subject, True, found.last_line)
+    if failed and found.status == 0 and all(costs.DOES_NOT_WAIT in name for name in failed):
+        return Finding(
+            probe.subject, False, f"calls that remap memory wait for running work: {'; '.join(failed)}", True
+        )
+    if failed:
+        return Finding(probe.subject, False, f"{probe.bad}: {'; '.join(failed)}")
+    # A fault is the GPU's, or ours on it; how else a process ends says nothing of it.
+    if found.status is not None and found.status < 0 and found.status != -signal.SIGKILL:
+        name = signal.Signals(-found.status).name
+        return Finding(probe.subject, False, f"{probe.bad}: ended by {name}: {found.last_line}")
+    if found.status is None:
+        unknown = [f"ended at its limit of {probe.seconds} s"]
+    elif found.status != 0:
+        unknown = [found.last_line or f"ended with status {found.status}"]
+    outcomes = {line.get("outcome") for line in found.lines}
+    if not unknown and not outcomes & {PASSED, NOT_SHOWN}:
+        unknown = [skipped or "it ended without a word"]
+    if unknown:
+        return Finding(probe.subject, None, f"not found out: {'; '.join(unknown)}", unknown=True)
+    if where["simulated"]:
+        said = "not shown here: the simulated GPU has no values, times and faults of its own"
+        return Finding(probe.subject, None, said)
+    return Finding(probe.subject, True, f"{probe.good}{'; left out: ' if skipped else ''}{skipped}")
 
 
-def _verdict(results: Results, findings: list[Finding]) -> tuple[str, int]:
+def verdict(where: Mapping[str, Any], findings: list[Finding]) -> tuple[str, int]:
     """In words, and as an exit status."""
-    bad = [finding.subject for finding in findings if finding.good is False and not finding.slow]
-    unknown = [finding.subject for finding in findings if finding.unknown]
+    bad = [found.subject for found in findings if found.good is False and not found.slow]
+    unknown = [found.subject for found in findings if found.unknown]
     if bad:
         return f"not safe here: {', '.join(bad)}", NOT_SAFE
     if unknown:
         return f"unknown, since not all could be asked: {', '.join(unknown)}", COULD_NOT_RUN
-    if any(finding.slow for finding in findings):
+    if any(found.slow for found in findings):
         return "safe here, but slow: calls that remap memory wait for running work", SAFE
-    if results.where["simulated"]:
+    if where["simulated"]:
         return "nothing was measured: this is the simulated GPU", SAFE
     return "safe here", SAFE
-
-
-def _driver_costs(results: Results) -> dict[str, float]:
-    """In microseconds; measured, or on the simulated GPU its model's."""
-    for result in results.steps:
-        for detail in result.details:
-            if detail["name"] == DRIVER_COSTS:
-                return detail["microseconds"]
-    return {}
-
-
-def _where(results: Results) -> str:
-    where, software = results.where, results.where["software"]
-    driver = f"driver {where['driver']}" if where["driver"] else "driver"
-    simulated = " (simulated)" if where["simulated"] else ""
-    return (
-        f"{where['gpu']}{simulated}, {format_bytes(where['memory_bytes'])}, {driver} for CUDA "
-        f"{where['driver_for_cuda']}, torch {software['torch']}"
-    )
 
 
 # --- How it is said.
 
 
-def _print(results: Results, findings: list[Finding], driver_costs: dict[str, float]) -> None:
-    print(f"{'':8}{'GPU':18}{_where(results)}")
+def _place(where: Mapping[str, Any]) -> str:
+    driver = f"driver {where['driver']}" if where["driver"] else "driver"
+    simulated = " (simulated)" if where["simulated"] else ""
+    return (
+        f"{where['gpu']}{simulated}, {format_bytes(where['memory_bytes'])}, {driver} for CUDA "
+        f"{where['driver_for_cuda']}, torch {where['software']['torch']}"
+    )
+
+
+def _print(where: Mapping[str, Any], findings: list[Finding], driver_costs: dict[str, float]) -> None:
+    print(f"{'':8}{'GPU':18}{_place(where)}")
     words = {True: "ok", False: "bad", None: "-"}
-    for finding in findings:
-        word = "slow" if finding.slow else "unknown" if finding.unknown else words[finding.good]
-        print(f"{word:8}{finding.subject:18}{on_one_line(finding.said)}")
+    for found in findings:
+        word = "slow" if found.slow else "unknown" if found.unknown else words[found.good]
+        print(f"{word:8}{found.subject:18}{on_one_line(found.said)}")
     if driver_costs:
-        whose = "of the simulated GPU's model, not measured" if results.where["simulated"] else "measured here"
+        whose = "of the simulated GPU's model, not measured" if where["simulated"] else "measured here"
         print(f"{'':8}{'driver costs':18}microseconds, {whose}")
         for name, cost in driver_costs.items():
             print(f"{'':26}{name:18}{cost:10.2f}")
-    print(f"{'':8}{'verdict':18}{_verdict(results, findings)[0]}")
+    print(f"{'':8}{'verdict':18}{verdict(where, findings)[0]}")
 
 
-def _as_json(results: Results, findings: list[Finding], driver_costs: dict[str, float]) -> dict[str, Any]:
+def _as_json(
+    where: Mapping[str, Any], examined: list[Examined], findings: list[Finding], driver_costs: dict[str, float]
+) -> dict[str, Any]:
+    steps = [
+        {
+            "name": each.probe.name,
+            "seconds": round(each.seconds, 1),
+            "status": each.status,
+            "said": each.last_line,
+            "checks": [line for line in each.lines if "outcome" in line],
+            "figures": [line for line in each.lines if "unit" in line],
+        }
+        for each in examined
+    ]
     return {
         "schema": SCHEMA,
-        "where": results.where,
-        "verdict": _verdict(results, findings)[0],
-        "findings": [dataclasses.asdict(finding) for finding in findings],
-        "driver_costs": {"measured": not results.where["simulated"], "microseconds": driver_costs},
-        "steps": [result.as_json() for result in results.steps],
+        "where": where,
+        "verdict": verdict(where, findings)[0],
+        "findings": [dataclasses.asdict(found) for found in findings],
+        "driver_costs": {"measured": not where["simulated"], "microseconds": driver_costs},
+        "steps": steps,
     }
 
 
@@ -185,12 +256,12 @@ def _check_writable(path: Path) -> None:
         raise Refused(f"--keep: {path} cannot be written; name a file in a folder that can")
 
 
-def _keep(path: Path, results: Results, driver_costs: dict[str, float]) -> None:
-    if results.where["simulated"]:
+def keep_costs(path: Path, where: Mapping[str, Any], driver_costs: dict[str, float]) -> None:
+    if where["simulated"]:
         raise Refused(f"--keep: nothing was measured on the simulated GPU, so {path} was not written")
     if not driver_costs:
         raise Refused(f"--keep: the driver's costs could not be measured, so {path} was not written")
-    heading = f"Measured by frugal-alloc doctor --gpu, in microseconds.\n{_where(results)}"
+    heading = f"Measured by frugal-alloc doctor --gpu, in microseconds.\n{_place(where)}"
     try:
         # A link that the user names is meant.
         whole_files.write(os.path.realpath(path), costs.to_text(driver_costs, heading).encode())

@@ -1,5 +1,5 @@
-"""P5: programs that are careless with streams, under each allocator: what is harmless with PyTorch's own is to be so
-with ours.
+"""Programs that are careless with streams, under each allocator: what is harmless with PyTorch's own is to be so with
+ours.
 
 Every program runs in a process of its own: a fault ends a CUDA context. It runs under the other allocators only where
 ours has a problem, to see whose it is. This process imports torch, which takes long, starts no CUDA, and forks.
@@ -7,46 +7,30 @@ ours has a problem, to see whose it is. This process imports torch, which takes 
 
 from __future__ import annotations
 
-import dataclasses
 import multiprocessing
 import os
 import signal
-import traceback
-import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from . import careless
 from .costs import now
-from .processes import end_with_parent
-from .step import CannotTell, Needs, StepReport, one_line
+from .driver import CannotTell
+from .probe import DRIVER, FAILED, PASSED, SKIPPED, UNKNOWN, Report, end_with_parent, one_line
 
 NATIVE, EXPANDABLE, OURS = "native", "expandable_segments", "frugal_alloc"
 #: A program that takes less does not hang: that much may go into starting CUDA on a slow machine.
-_LEAST_SECONDS = 20.0
+_LEAST_SECONDS = 30.0
 
 
-@dataclasses.dataclass(frozen=True)
-class _Ending:
-    """How a program ended. At most one of the first three says something."""
+class Ending(NamedTuple):
+    """PASSED; FAILED; SKIPPED, since the program is not offered here; UNKNOWN, since software does not suit."""
 
-    problem: str = ""
-    not_offered: str = ""
-    #: Why it says nothing of the allocator: software does not suit, or there is too little memory.
-    cannot_tell: str = ""
-    # What the allocator said meanwhile.
-    warned: str = ""
-
-    @property
-    def is_unharmed(self) -> bool:
-        return not (self.problem or self.not_offered or self.cannot_tell)
-
-    def __str__(self) -> str:
-        ended = self.problem or self.not_offered or self.cannot_tell or "unharmed"
-        return f"{ended}, but warned of: {self.warned}" if self.warned else ended
+    outcome: str = PASSED
+    said: str = "unharmed"
 
 
-def run(report: StepReport) -> None:
+def run(report: Report) -> None:
     try:
         import torch  # noqa: F401 (so that it is there in every child)
     except OSError as error:
@@ -56,44 +40,40 @@ def run(report: StepReport) -> None:
     left, longest = len(careless.PROGRAMS), 0.0
     for name, program in careless.PROGRAMS.items():
         if report.seconds_left() < 1.2 * longest:
-            report.skip(name, "no time was left for it")
+            report.say(name, SKIPPED, "no time was left for it")
             continue
         began = now()
         # If ours has a problem, the controls need as much.
         seconds = max(_LEAST_SECONDS, report.seconds_left() / left / 3)
-        endings = {OURS: _in_process(OURS, program, unit, seconds)}
+        endings = {OURS: in_process(OURS, program, unit, seconds)}
         longest = max(longest, (now() - began) / 1e9)
-        if endings[OURS].problem:
-            endings |= {control: _in_process(control, program, unit, seconds) for control in (NATIVE, EXPANDABLE)}
+        if endings[OURS].outcome == FAILED:
+            endings |= {control: in_process(control, program, unit, seconds) for control in (NATIVE, EXPANDABLE)}
         left -= 1
-        report.detail(name, **{allocator: str(ending) for allocator, ending in endings.items()})
-        _judge(report, name, endings)
+        judge(report, name, endings)
 
 
-def _judge(report: StepReport, name: str, endings: dict[str, _Ending]) -> None:
+def judge(report: Report, name: str, endings: Mapping[str, Ending]) -> None:
     """`endings`: of ours, and where that is a problem, of the controls."""
-    ours = endings[OURS]
-    said = "; ".join(f"{allocator}: {ending}" for allocator, ending in endings.items())
-    if ours.not_offered:
-        report.skip(name, ours.not_offered)
-    elif ours.cannot_tell:
-        report.unknown(name, ours.cannot_tell)
-    elif not ours.problem:
-        report.check(name, True, said, Needs.DRIVER)
-    elif "out of memory" in ours.problem and not report.fills_the_device:
-        report.unknown(name, f"others use this GPU, and the memory that is left does not do: {said}")
-    elif not any(endings[control].is_unharmed for control in (NATIVE, EXPANDABLE)):
-        report.skip(name, f"it says nothing of ours, since it fails with every allocator: {said}")
-    elif not endings[NATIVE].is_unharmed:
+    ours, said = endings[OURS], "; ".join(f"{allocator}: {ending.said}" for allocator, ending in endings.items())
+    if ours.outcome in (SKIPPED, UNKNOWN):
+        report.say(name, ours.outcome, ours.said)
+    elif ours.outcome == PASSED:
+        report.check(name, True, said, DRIVER)
+    elif "out of memory" in ours.said:
+        report.say(name, UNKNOWN, f"others use this GPU, and the memory that is left does not do: {said}")
+    elif not any(endings[control].outcome == PASSED for control in (NATIVE, EXPANDABLE)):
+        report.say(name, SKIPPED, f"it says nothing of ours, since it fails with every allocator: {said}")
+    elif endings[NATIVE].outcome != PASSED:
         # The program is at fault with PyTorch's own allocator, too.
-        report.check(name, True, f"no worse than with native: {said}", Needs.DRIVER)
+        report.check(name, True, f"no worse than with native: {said}", DRIVER)
     else:
         report.check(name, False, said)
 
 
-def _in_process(allocator: str, program: Callable[[Any, int], None], unit: int, seconds: float) -> _Ending:
+def in_process(allocator: str, program: Callable[[Any, int], None], unit: int, seconds: float) -> Ending:
     forks = multiprocessing.get_context("fork")
-    said, tell = forks.Pipe(duplex=False)
+    answer, tell = forks.Pipe(duplex=False)
     child = forks.Process(target=_run_and_tell, args=(allocator, program, unit, tell, os.getpid()))
     child.start()
     tell.close()
@@ -104,13 +84,13 @@ def _in_process(allocator: str, program: Callable[[Any, int], None], unit: int, 
         child.kill()
         child.join()
     if is_late:
-        return _Ending(f"no end within {seconds:.0f} s")
+        return Ending(FAILED, f"no end within {seconds:.0f} s")
     if child.exitcode < 0:
-        return _Ending(f"ended by {signal.Signals(-child.exitcode).name}")
+        return Ending(FAILED, f"ended by {signal.Signals(-child.exitcode).name}")
     try:
-        return said.recv()
+        return answer.recv()
     except EOFError:
-        return _Ending(f"ended with status {child.exitcode}")
+        return Ending(FAILED, f"ended with status {child.exitcode}")
 
 
 def _run_and_tell(allocator: str, program: Callable[[Any, int], None], unit: int, tell: Any, parent: int) -> None:
@@ -118,28 +98,23 @@ def _run_and_tell(allocator: str, program: Callable[[Any, int], None], unit: int
     tell.send(_ending(allocator, program, unit))
 
 
-def _ending(allocator: str, program: Callable[[Any, int], None], unit: int) -> _Ending:
+def _ending(allocator: str, program: Callable[[Any, int], None], unit: int) -> Ending:
     try:
         import torch
 
-        began = now()
         try:
             _choose(allocator)
         except Exception as error:
-            raise CannotTell(f"{allocator} cannot be chosen: {one_line(error)}") from None
-        with warnings.catch_warnings(record=True) as said:
-            program(torch, unit)
-            torch.cuda.synchronize()
-        ours = (one_line(warning.message) for warning in said if "frugal_alloc" in str(warning.message))
-        print(f"{program.__name__} under {allocator}: {(now() - began) / 1e9:.1f} s", flush=True)
-        return _Ending(warned=next(ours, ""))
+            return Ending(UNKNOWN, f"{allocator} cannot be chosen: {one_line(error)}")
+        program(torch, unit)
+        torch.cuda.synchronize()
+        return Ending()
     except careless.NotOffered as reason:
-        return _Ending(not_offered=one_line(reason))
+        return Ending(SKIPPED, one_line(reason))
     except CannotTell as error:
-        return _Ending(cannot_tell=one_line(error))
+        return Ending(UNKNOWN, one_line(error))
     except Exception as error:
-        traceback.print_exc()
-        return _Ending(f"{type(error).__name__}: {one_line(error)}")
+        return Ending(FAILED, f"{type(error).__name__}: {one_line(error)}")
 
 
 def _choose(allocator: str) -> None:

@@ -1,37 +1,38 @@
-"""Where a run takes place: the folder that it writes into, the environment of its processes, the GPU, its driver and
-what software is beside it. Nothing in it names a machine or person.
+"""Where ``frugal-alloc doctor`` is: the driver with its GPUs, and the software beside them, without names of anybody.
 
-As a program (``python -m frugal_alloc._command.doctor.machine``) it prints the description as JSON. The driver is
-asked in a process of its own, since on the simulated GPU it can be replaced only as a process starts.
+The driver is asked by ctypes, so that no package is needed to say what is here; and for ``doctor --gpu`` in a process
+of its own (``python -m frugal_alloc._command.doctor.machine`` prints JSON), since on the simulated GPU it can be
+replaced only as a process starts.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import ctypes
 import json
 import os
 import platform
 import re
-import site
+import subprocess
 import sys
 from collections.abc import Mapping
+from ctypes import byref, c_int, c_size_t, c_void_p
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ... import __version__
 from ..._common import installation
 from ..._common.messages import Refused, on_one_line
 from ..._simulation import simulated_gpu
-from . import driver, processes
-from .step import write_json
 
 PACKAGES = Path(__file__).resolve().parents[3]
+SIMULATED_MEMORY = 16 << 30
+_LIBRARY = "libcuda.so.1"
+# CUdevice_attribute of cuda.h.
+_INTEGRATED, _VIRTUAL_MEMORY, _COMPUTE_CAPABILITY = 18, 102, (75, 76)
 # Present where NVIDIA's kernel module, or Windows' GPU under WSL, is.
 _DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
 _SECONDS = 120
-_THIS = "frugal_alloc._command.doctor.machine"
-SIMULATED_MEMORY = 16 << 30
-# They would change what is measured, or belong to whoever runs it: the steps set what they need.
+# They would change what is measured: the probes set what they need.
 _LEFT_OUT = (
     "FRUGAL_ALLOC",
     "FRUGAL_ALLOC_CONF",
@@ -42,160 +43,136 @@ _LEFT_OUT = (
     "CUDA_MODULE_LOADING",
     "PYTHONSTARTUP",
 )
-# Where programs leave something, by the folder of the run's that they leave it in.
-_PLACES = {
-    "home": ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
-    "tmp": ("TMPDIR",),
-    "cache": ("XDG_CACHE_HOME",),
-    "cache/cuda": ("CUDA_CACHE_PATH",),
-    "cache/triton": ("TRITON_CACHE_DIR",),
-    "cache/inductor": ("TORCHINDUCTOR_CACHE_DIR",),
-    "cache/cupy": ("CUPY_CACHE_DIR",),
-}
 
 
-class CannotRun(Refused):
-    """The check cannot run here; the message is one line that says what to do."""
+class NoDriver(Exception):
+    """There is no driver, or it shows no GPU; the message is one line that says what to do."""
 
 
-# --- The folder and the environment.
+class Shown(NamedTuple):
+    """A GPU that the driver shows."""
+
+    name: str
+    memory_bytes: int
+    is_integrated: bool
+    has_virtual_memory: bool
+    compute_capability: str
 
 
-def prepare(out: Path) -> Path:
-    """Makes the folder, empty, and tries it.
+class Visible:
+    """The driver: for which CUDA it is, and its GPUs."""
 
-    Raises:
-        CannotRun: it cannot be written, or has files of somebody's.
-    """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if any(out.iterdir()):
-            raise CannotRun(f"{out} is not empty; name a new folder with --out")
-        for name in ("steps", "tmp", "home", "cache"):
-            (out / name).mkdir()
-        write_json(out / "results.json", {})
-    except OSError as error:
-        why = error.strerror or error
-        raise CannotRun(f"{out} cannot be written ({why}); name another folder with --out") from None
-    return out.resolve()
+    def __init__(self) -> None:
+        """
+        Raises:
+            NoDriver: there is none, it does not start, or it shows no GPU.
+        """
+        try:
+            self._library = ctypes.CDLL(_LIBRARY)
+        except OSError:
+            raise NoDriver(f"no {_LIBRARY}; install NVIDIA's driver if there is a GPU here") from None
+        self._call("cuInit", 0)
+        version, count = self._number("cuDriverGetVersion"), self._number("cuDeviceGetCount")
+        if count == 0:
+            raise NoDriver("the driver shows no GPU; look at CUDA_VISIBLE_DEVICES")
+        self.version = f"{version // 1000}.{version % 1000 // 10}"
+        self.gpus = [self._shown(self._number("cuDeviceGet", number)) for number in range(count)]
 
+    def memory_info(self) -> tuple[int, int]:
+        """Free and all bytes of the first GPU, which has a context then."""
+        context, free, total = c_void_p(), c_size_t(), c_size_t()
+        self._call("cuDevicePrimaryCtxRetain", byref(context), self._number("cuDeviceGet", 0))
+        self._call("cuCtxSetCurrent", context)
+        self._call("cuMemGetInfo_v2", byref(free), byref(total))
+        return free.value, total.value
 
-def environment(out: Path, base: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """For the processes of a run into `out`: what they would leave elsewhere lands there.
+    def _shown(self, device: int) -> Shown:
+        name, memory = ctypes.create_string_buffer(256), c_size_t()
+        self._call("cuDeviceGetName", name, len(name), device)
+        self._call("cuDeviceTotalMem_v2", byref(memory), device)
+        has = [self._number("cuDeviceGetAttribute", which, device) == 1 for which in (_INTEGRATED, _VIRTUAL_MEMORY)]
+        capability = ".".join(str(self._number("cuDeviceGetAttribute", part, device)) for part in _COMPUTE_CAPABILITY)
+        return Shown(name.value.decode(errors="replace"), memory.value, *has, capability)
 
-    Raises:
-        CannotRun: Python cannot be told where we are.
-    """
-    if os.pathsep in str(PACKAGES):
-        raise CannotRun(f"the path of the check has a {os.pathsep} in it, put it elsewhere: {PACKAGES}")
-    result = {name: value for name, value in base.items() if name not in _LEFT_OUT}
-    result |= {variable: str(out / place) for place, variables in _PLACES.items() for variable in variables}
-    # Where a torch that was installed with pip --user is found follows from HOME.
-    result["PYTHONUSERBASE"] = base.get("PYTHONUSERBASE") or site.getuserbase()
-    if _has_bytecode("torch"):
-        result["PYTHONDONTWRITEBYTECODE"] = "1"
-    else:
-        # Each process would compile all of torch, which takes longer than most steps do.
-        result.pop("PYTHONDONTWRITEBYTECODE", None)
-        result["PYTHONPYCACHEPREFIX"] = str(out / "cache" / "python")
-    entries = [str(PACKAGES), *filter(None, base.get("PYTHONPATH", "").split(os.pathsep))]
-    result["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(entries))
-    return result
+    def _number(self, name: str, *arguments: int) -> int:
+        result = c_int()
+        self._call(name, byref(result), *arguments)
+        return result.value
 
-
-def _has_bytecode(module: str) -> bool:
-    """Whether whoever installed it left it compiled; also where it is not there at all."""
-    found = importlib.util.find_spec(module)
-    if found is None or found.origin is None:
-        return True
-    return Path(importlib.util.cache_from_source(found.origin)).exists()
+    def _call(self, name: str, *arguments: Any) -> None:
+        status, said = getattr(self._library, name)(*arguments), ctypes.c_char_p()
+        if status != 0:
+            self._library.cuGetErrorName(status, byref(said))
+            text = (said.value or str(status).encode()).decode()
+            raise NoDriver(f"{name} fails with {text}; look at nvidia-smi and CUDA_VISIBLE_DEVICES")
 
 
-# --- The GPU and its driver.
+def is_simulated() -> bool:
+    """Whether this process was started on the simulated GPU."""
+    return hasattr(ctypes.CDLL(None), "frugal_sim_calls")
 
 
-def describe() -> dict[str, Any]:
-    """The machine as this process sees it; under "problem" why there is no GPU for it."""
-    found: dict[str, Any] = {"simulated": processes.is_simulated(), "problem": None, "software": _software()}
-    try:
-        gpu = driver.Driver()
-    except driver.NoDriver as error:
-        return found | {"problem": str(error), "has_device_files": any(Path(file).exists() for file in _DEVICE_FILES)}
-    try:
-        return found | _of_gpu(gpu)
-    except driver.DriverError as error:
-        return found | {"problem": f"{error}; look at nvidia-smi", "has_device_files": True}
+# --- For doctor --gpu.
 
 
-def _of_gpu(gpu: driver.Driver) -> dict[str, Any]:
-    with gpu.primary_context():
-        free, total = gpu.memory_info()
-        return {
-            "gpu": gpu.name,
-            "gpus": gpu.count,
-            "memory_bytes": total,
-            "free_bytes": free,
-            "compute_capability": "{}.{}".format(*gpu.compute_capability()),
-            "multiprocessors": gpu.attribute(driver.MULTIPROCESSORS),
-            "virtual_memory": gpu.attribute(driver.VIRTUAL_MEMORY) == 1,
-            "driver_for_cuda": gpu.version,
-            "driver": None if processes.is_simulated() else _kernel_module(),
-        }
-
-
-def find(environment: Mapping[str, str], simulate: int | None) -> tuple[dict[str, str], dict[str, Any]]:
-    """The environment to run steps in, on the GPU or without one on the simulated one, and its description.
+def find(simulate: int | None = None, base: Mapping[str, str] = os.environ) -> tuple[dict[str, str], dict[str, Any]]:
+    """The environment to measure in, on the GPU or without one on the simulated one, and its description.
 
     Args:
         simulate: bytes of a simulated GPU to use even where there is a real one.
 
     Raises:
-        CannotRun: there is a GPU that does not work; or none, and no simulated one; or no torch, or one that is too new
+        Refused: there is a GPU that does not work; or none, and no simulated one; or no torch, or one that is too new
             for the driver.
     """
-    child = dict(environment)
+    child = {name: value for name, value in base.items() if name not in _LEFT_OUT}
+    # The probes do not run in the user's folder, from where Python would import first.
+    entries = [str(PACKAGES), *(os.path.abspath(entry) for entry in base.get("PYTHONPATH", "").split(":") if entry)]
+    child["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(entries))
     try:
         installation.find_cuda_torch()
-        if simulate is not None:
-            child = simulated_gpu.environment(simulate, base=environment)
-        found = json_of(_THIS, child)
-        if found["problem"] and not found["has_device_files"] and simulate is None:
-            child = simulated_gpu.environment(SIMULATED_MEMORY, base=environment)
-            found = json_of(_THIS, child)
+        found = described(child) if simulate is None else {"has_driver": False}
+        # A GPU that does not work is never replaced by the simulated one.
+        if not found["has_driver"] and (simulate is not None or not any(map(os.path.exists, _DEVICE_FILES))):
+            child = simulated_gpu.environment(simulate or SIMULATED_MEMORY, base=child)
+            found = described(child)
     except (installation.MissingPart, simulated_gpu.SimulationError) as error:
-        raise CannotRun(str(error)) from None
+        raise Refused(str(error)) from None
     if found["problem"]:
-        raise CannotRun(found["problem"])
+        raise Refused(found["problem"])
     cuda, wanted = (version.split(".")[0] for version in (found["driver_for_cuda"], found["software"]["cuda"]))
     # Within a major version of CUDA a driver carries newer programs; an older major version carries none of them.
     if int(cuda) < int(wanted):
-        raise CannotRun(
+        raise Refused(
             f"the driver is for CUDA {found['driver_for_cuda']}, and this torch for CUDA {found['software']['cuda']}: "
             f"update the driver, or install a torch for CUDA {cuda}"
         )
     return child, found
 
 
-def json_of(module: str, environment: Mapping[str, str]) -> dict[str, Any]:
-    """What a program prints that asks the driver.
+def described(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """What describe() finds in a process of its own: this one has no context then, and may fork.
 
     Raises:
-        CannotRun: it does not end well.
+        Refused: it does not end well.
     """
-    # Not in the user's folder, from where Python would import first.
-    ended = processes.run([sys.executable, "-m", module], _SECONDS, environment, Path(environment["TMPDIR"]))
-    if ended.status is None:
-        raise CannotRun(f"the driver does not answer within {_SECONDS} s; look at nvidia-smi")
-    if ended.status != 0:
-        said = ended.err.strip().splitlines()
-        why = on_one_line(said[-1]) if said else f"status {ended.status}"
-        raise CannotRun(f"the GPU cannot be asked what it is: {why}")
-    return json.loads(ended.out.splitlines()[-1])
+    command = [sys.executable, "-m", "frugal_alloc._command.doctor.machine"]
+    options: dict[str, Any] = {"env": dict(environment), "cwd": "/", "stdin": subprocess.DEVNULL, "timeout": _SECONDS}
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, **options)
+    except subprocess.TimeoutExpired:
+        raise Refused(f"the driver does not answer within {_SECONDS} s; look at nvidia-smi") from None
+    if ended.returncode != 0:
+        why = (ended.stderr.strip().splitlines() or [f"status {ended.returncode}"])[-1]
+        raise Refused(f"the GPU cannot be asked what it is: {on_one_line(why)}")
+    return json.loads(ended.stdout.splitlines()[-1])
 
 
-def _software() -> dict[str, str | None]:
+def describe() -> dict[str, Any]:
+    """The machine as this process sees it; under "problem" why there is no GPU for it."""
     torch = installation.find_torch()
-    return {
+    found: dict[str, Any] = {"simulated": is_simulated(), "problem": None, "has_driver": False}
+    found["software"] = {
         "frugal_alloc": __version__,
         "torch": torch.version,
         "cuda": torch.cuda,
@@ -203,6 +180,23 @@ def _software() -> dict[str, str | None]:
         "kernel": platform.release(),
         "machine": platform.machine(),
         "libc": "-".join(platform.libc_ver()),
+    }
+    try:
+        visible = Visible()
+        found["has_driver"] = True
+        free, total = visible.memory_info()
+    except NoDriver as error:
+        return found | {"problem": str(error)}
+    first = visible.gpus[0]
+    return found | {
+        "gpu": first.name,
+        "gpus": len(visible.gpus),
+        "memory_bytes": total,
+        "free_bytes": free,
+        "compute_capability": first.compute_capability,
+        "virtual_memory": first.has_virtual_memory,
+        "driver_for_cuda": visible.version,
+        "driver": None if is_simulated() else _kernel_module(),
     }
 
 

@@ -35,18 +35,3 @@ extern "C" __global__ void compare_early(const unsigned* words, unsigned long lo
   for (unsigned long long i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) others += words[i] != value;
   if (others != 0) atomicAdd(wrong, others);
 }
-
-// The control: one grid that writes through one address and reads through the other, which CUDA promises nothing for.
-// The reads may be served by the multiprocessor's own cache. Adds to `stale` how many saw an older word.
-extern "C" __global__ void resident(unsigned* words, const unsigned* alias, unsigned rounds, unsigned* stale) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  unsigned older = 0;
-  for (unsigned round = 1; round <= rounds; ++round) {
-    words[i] = round;
-    __threadfence();
-    unsigned seen;
-    asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(seen) : "l"(alias + i) : "memory");
-    older += seen != round;
-  }
-  if (older != 0) atomicAdd(stale, older);
-}
