@@ -4,6 +4,7 @@
 #define FRUGAL_BENCH_CHURN_H_
 
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <malloc.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -18,10 +19,13 @@ class Churn {
   Churn(c10::cuda::CUDACachingAllocator::CUDAAllocator& allocator, size_t live)
       : allocator_(allocator), blocks_(live) {}
 
-  // Fills all places, and goes on until free blocks of all sizes lie between them.
-  void Prepare() {
+  // Fills all places, and goes on until free blocks of all sizes lie between them. Returns the bytes of the host's heap
+  // that this took.
+  int64_t Prepare() {
+    const int64_t before = HeapInUse();
     for (c10::DataPtr& block : blocks_) block = allocator_.allocate(DrawSize());
     for (size_t i = 0; i < blocks_.size(); ++i) Step();
+    return HeapInUse() - before;
   }
   void Step() {
     c10::DataPtr& block = blocks_[Draw(blocks_.size())];
@@ -33,6 +37,11 @@ class Churn {
   size_t Draw(size_t below) {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
     return (state_ >> 33) % below;
+  }
+  // Handed out by malloc and not freed yet.
+  static int64_t HeapInUse() {
+    const struct mallinfo2 heap = mallinfo2();
+    return static_cast<int64_t>(heap.uordblks + heap.hblkhd);
   }
   size_t DrawSize() { return 512 * (1 + Draw(32)); }
 

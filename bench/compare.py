@@ -1,17 +1,15 @@
 """Plays all histories through the policy as it is and with each choice made otherwise, beside PyTorch's own allocators.
 
-``bazel run -c opt //bench:compare``. It prints the tables of bench/README.md; all figures are of the simulated GPU
-and its latency model, so they are the same on every machine.
+It prints tables; all figures are of the simulated GPU and its latency model, so they are the same on every machine.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import functools
 import shlex
 import subprocess
-import sys
-from argparse import ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from frugal_alloc._common.arguments import Parser
 from frugal_alloc._planning.replay import replays
 from frugal_alloc._simulation import simulated_gpu
 
-from . import policy_command, suite
+from . import arguments, suite
 from .comparison import choices, demands, tables
 from .comparison.bound import lower_bound_bytes
 from .comparison.choices import Alternative, alternatives
@@ -30,53 +28,45 @@ from .comparison.figures import OURS, RATIOS, Case, Figures
 from .comparison.policy import Policy
 from .comparison.rivals import KEPT, RATIOS_OF, Rivals
 from .suite import Workload
+from .table import Table
 
 _NO_CHOICES = "none"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    arguments = sys.argv[1:] if arguments is None else arguments
-    parser = _parser()
-    options = parser.parse_args(arguments)
-
-    def work(policy: Policy, changes: dict[str, int]) -> tuple[str, dict[str, Any]]:
-        tried = _alternatives(parser, policy.options() | changes, options.choices)
-        cases = _measure(policy, _load(options.only, options.also, options.scale_to), changes, tried)
-        return _text(arguments, cases, tried), _figures(cases)
-
-    return policy_command.carry_out(parser, options, work)
-
-
-def _parser() -> Parser:
-    parser = Parser("compare", description=__doc__.split("\n")[0])
-    add = parser.add_argument
+def add(parser: Parser) -> None:
     names = suite.names()
-    add("--only", type=_histories, metavar="NAME,...", help=f"histories: {', '.join(names)}; default all")
-    add("--also", type=Path, nargs="+", default=[], metavar="FILE", help="recordings of your own")
-    policy_command.add_arguments(parser, played="all")
-    add("--choices", metavar="NAME,...", help=f"options to try otherwise; {_NO_CHOICES}: none; default all")
-    add(
+    only = arguments.names_of(names)
+    parser.add_argument("--only", type=only, metavar="NAME,...", help=f"histories: {', '.join(names)}; default all")
+    parser.add_argument("--also", type=Path, nargs="+", default=[], metavar="FILE", help="recordings of your own")
+    arguments.add(parser, played="all")
+    parser.add_argument(
+        "--choices", metavar="NAME,...", help=f"options to try otherwise; {_NO_CHOICES}: none; default all"
+    )
+    parser.add_argument(
         "--scale-to",
         type=simulated_gpu.parse_size,
         metavar="SIZE",
         help="multiply all sizes of a history so that it fills 8 tenths of a GPU of that memory, such as 80GiB",
     )
-    return parser
 
 
-def _histories(text: str) -> list[str]:
-    chosen, known = list(dict.fromkeys(text.split(","))), suite.names()
-    for name in chosen:
-        if name not in known:
-            raise ArgumentTypeError(f"{name!r} is not one of {', '.join(known)}")
-    return chosen
+def carry_out(options: argparse.Namespace) -> int:
+    policy, changes = arguments.start(options)
+    tried = _alternatives(options, policy.options() | changes)
+    cases = _measure(policy, _load(options.only, options.also, options.scale_to), changes, tried)
+    named = _tables(cases, tried)
+    command = shlex.join(["bazel", "run", "-c", "opt", "//bench", "--", *options.given])
+    parts = [f"At commit {_commit()}, torch {installation.find_cuda_torch().version}, `{command}`."]
+    for name, table in named.items():
+        parts += [_TITLES[name], table.markdown().rstrip("\n")]
+    return arguments.finish(options, "\n\n".join(parts) + "\n", named, _figures(cases))
 
 
-def _alternatives(parser: Parser, values: dict[str, int], text: str | None) -> list[Alternative]:
-    if text == _NO_CHOICES:
+def _alternatives(options: argparse.Namespace, values: dict[str, int]) -> list[Alternative]:
+    if options.choices == _NO_CHOICES:
         return []
-    chosen = text.split(",") if text else None
-    policy_command.check_names(parser, values, "--choices", chosen or [])
+    chosen = options.choices.split(",") if options.choices else None
+    arguments.check_names(options, values, "--choices", chosen or [])
     return alternatives(values, chosen)
 
 
@@ -113,28 +103,26 @@ def _measure(
     ]
 
 
-def _text(arguments: list[str], cases: list[Case], tried: list[Alternative]) -> str:
-    torch = installation.find_cuda_torch().version
-    command = shlex.join(["bazel", "run", "-c", "opt", "//bench:compare", "--", *_without_program(arguments)])
-    parts = [
-        f"At commit {_commit()}, torch {torch}, `{command.removesuffix(' --')}`.",
-        "Driver time in ms, ours / expandable segments:",
-        tables.times(cases),
-        "Driver time up to the peak, ms for each GiB held then, ours / expandable segments:",
-        tables.growing(cases),
-        "In use (the most live ÷ the most held), ours / expandable segments; smallest GPU ÷ live, ours / expandable "
-        "segments / native:",
-        tables.memory(cases),
-        "Demands:",
-        tables.judged(demands.demands(cases)),
-    ]
-    if tried:
-        parts += [
-            "What each choice bought, recorded / generated histories; in the first line driver time is over expandable "
-            "segments':",
-            tables.choices(cases, tried),
-        ]
-    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+# By the file that keeps it.
+_TITLES = {
+    "driver_time": "Driver time in ms, ours / expandable segments:",
+    "driver_time_to_peak": "Driver time up to the peak, ms for each GiB held then, ours / expandable segments:",
+    "memory": "In use (the most live ÷ the most held), ours / expandable segments; "
+    "smallest GPU ÷ live, ours / expandable segments / native:",
+    "demands": "Demands:",
+    "choices": "What each choice bought, recorded / generated histories; "
+    "in the first line driver time is over expandable segments':",
+}
+
+
+def _tables(cases: list[Case], tried: list[Alternative]) -> dict[str, Table]:
+    found = {
+        "driver_time": tables.times(cases),
+        "driver_time_to_peak": tables.growing(cases),
+        "memory": tables.memory(cases),
+        "demands": tables.judged(demands.demands(cases)),
+    }
+    return found | ({"choices": choices.table(cases, tried)} if tried else {})
 
 
 def _commit() -> str:
@@ -147,11 +135,6 @@ def _commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def _without_program(arguments: list[str]) -> list[str]:
-    """What the user gave: the path of the program comes from play_histories.sh, first."""
-    return arguments[2:] if arguments[:1] == ["--program"] else arguments
-
-
 def _figures(cases: list[Case]) -> dict[str, Any]:
     histories = {
         case.name: {
@@ -162,7 +145,3 @@ def _figures(cases: list[Case]) -> dict[str, Any]:
         for case in cases
     }
     return {"histories": histories}
-
-
-if __name__ == "__main__":
-    sys.exit(main())

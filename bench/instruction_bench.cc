@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "bench/churn.h"
-#include "bench/heap.h"
 #include "bench/start_torch.h"
 #include "bindings/c_api/c_api.h"
 
@@ -59,9 +58,8 @@ void CountPairsInPool(const std::string& name, CUDAAllocator& allocator, c10::Me
 // A block freed and another allocated among many.
 void CountChurn(const std::string& name, CUDAAllocator& allocator, size_t live, int iterations = kIterations) {
   Churn churn(allocator, live);
-  const size_t before = HeapInUse();
-  churn.Prepare();
-  std::printf("%s churn %zu: %zu bytes a block\n", name.c_str(), live, (HeapInUse() - before) / live);
+  const auto books = static_cast<size_t>(churn.Prepare());
+  std::printf("%s churn %zu: %zu bytes a block\n", name.c_str(), live, books / live);
   Count(
       name + " churn " + std::to_string(live), [&] { churn.Step(); }, iterations);
 }

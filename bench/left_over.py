@@ -1,7 +1,6 @@
 """Measures what a program's last phase still gets on a full GPU, beside what PyTorch's own allocators leave it.
 
-``bazel run -c opt //bench:left_over``. The programs are those of bench/generators/phases.py, one for each seed, played
-to out of memory. Like those of //bench:compare, all figures are of the simulated GPU.
+The programs are those of bench/generators/phases.py, one for each seed, played to out of memory.
 """
 
 from __future__ import annotations
@@ -9,19 +8,16 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import statistics
-import sys
 from typing import Any
 
 from frugal_alloc._command import progress
 from frugal_alloc._common.arguments import Parser
 
-from . import markdown, policy_command
-from .comparison.policy import Policy
+from . import arguments, phased
 from .generators import phases
 from .generators.recorder import GIB, MIB
-from .phased import plays
-from .phased.plays import ALLOCATORS, Left
-from .phased.programs import DRAWN, program_of
+from .phased import ALLOCATORS, DRAWN, Left
+from .table import Table
 
 # Below the first a program is hard for ours; from the second on ours is as good as the better of the others.
 HARD, AS_GOOD = 0.98, 0.995
@@ -30,23 +26,7 @@ MOST_COUNTED = 1.5
 _MOST_SEEDS, _SEEDS_END = 100_000, 1 << 62
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = _parser()
-    options = parser.parse_args(arguments)
-
-    def work(policy: Policy, changes: dict[str, int]) -> tuple[str, dict[str, Any]]:
-        player = plays.Plays(policy, changes, plays.KEPT)
-        chosen = [options.only] if options.only is not None else options.seeds
-        made = [program_of(which, DRAWN[options.sizes]) for which in chosen]
-        with progress.progress("left_over", len(made)) as advance:
-            found = player.measure_all(made, advance)
-        return f"{table(found)}\n{summary_line(found)}", _figures(found)
-
-    return policy_command.carry_out(parser, options, work)
-
-
-def _parser() -> Parser:
-    parser = Parser("left_over", description=__doc__.split("\n")[0])
+def add(parser: Parser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--seeds", type=_seeds, default=range(200), metavar="A-B", help="a program of each; default 0-199"
@@ -60,8 +40,20 @@ def _parser() -> Parser:
         default="any",
         help="what a seed draws: tensors of any sizes, or around the borders of size classes; default any",
     )
-    policy_command.add_arguments(parser, played="ours")
-    return parser
+    arguments.add(parser, played="ours")
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    policy, changes = arguments.start(options)
+    player = phased.Plays(policy, changes, phased.KEPT)
+    chosen = [options.only] if options.only is not None else options.seeds
+    made = [phased.program_of(which, DRAWN[options.sizes]) for which in chosen]
+    with progress.progress("left_over", len(made)) as advance:
+        found = player.measure_all(made, advance)
+    lines = table(found)
+    return arguments.finish(
+        options, f"{lines.markdown()}\n{summary_line(found)}", {"left_over": lines}, _figures(found)
+    )
 
 
 def _one(text: str) -> int | str:
@@ -87,7 +79,7 @@ def _figures(found: list[Left]) -> dict[str, Any]:
     return {"summary": summary(found), "programs": figures}
 
 
-def table(found: list[Left]) -> str:
+def table(found: list[Left]) -> Table:
     """A line for each program, the worst for ours first."""
     rows = [
         [
@@ -101,7 +93,7 @@ def table(found: list[Left]) -> str:
         for one in sorted(found, key=lambda one: one.ratio)
     ]
     head = ["program", "GPU, GiB", "size, MiB", "not in tensors, MiB", *ALLOCATORS, "ratio", "cut at"]
-    return markdown.table(head, rows)
+    return Table(head, rows)
 
 
 def summary(found: list[Left]) -> dict[str, int | float]:
@@ -133,7 +125,3 @@ def summary_line(found: list[Left]) -> str:
         f"program would get, ours gets {what['mean_part_of_free']:.4f} in the mean, {what['worst_part_of_free']:.3f} "
         "at worst.\n"
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,7 +15,6 @@
 
 #include "allocator/device_allocator.h"
 #include "bench/churn.h"
-#include "bench/heap.h"
 #include "bench/start_torch.h"
 #include "benchmark/benchmark.h"
 #include "simulated_gpu/machine/simulated_device.h"
@@ -82,10 +81,8 @@ template <Which which>
 void LiveBlocks(benchmark::State& state) {
   const auto live = static_cast<size_t>(state.range(0));
   Churn churn(Allocator<which>(), live);
-  const size_t before = HeapInUse();
-  churn.Prepare();
   // On the simulated GPU, its own books for each 2 MiB are in here too.
-  const double books = static_cast<double>(HeapInUse()) - static_cast<double>(before);
+  const auto books = static_cast<double>(churn.Prepare());
   for (auto _ : state) churn.Step();
   state.counters["bytes_per_block"] = books / static_cast<double>(live);
 }

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from typing import NamedTuple
 
 from ..suite import AMPLE
+from ..table import NONE, Table
 from .figures import Case, Figures
+from .tables import beside, fraction, hundredths, part, signed
 
 # Where an alternative is played.
 RATIOS = (AMPLE, 1.25, 1.05, 1.02)
@@ -26,9 +29,6 @@ VALUES: dict[str, dict[int, str]] = {
     "past_stitches": {0: "no place is tried again"},
 }
 
-# What is compared with what, of one history each: before and after.
-Pairs = list[tuple[Figures, Figures]]
-
 
 @dataclasses.dataclass(frozen=True)
 class Alternative:
@@ -38,11 +38,17 @@ class Alternative:
     value: int
     instead_of: int
     # What the value says; empty: it is just another amount.
-    words: str
+    says: str
 
     @property
     def title(self) -> str:
         return f"{self.option}={self.value}"
+
+    @property
+    def words(self) -> str:
+        """As tables have it."""
+        value = "\N{INFINITY}" if self.value >= NEVER_REACHED else f"{self.value:,}"
+        return f"`{self.option}` {self.instead_of:,}: {value}" + (f" ({self.says})" if self.says else "")
 
 
 def alternatives(options: dict[str, int], chosen: list[str] | None = None) -> list[Alternative]:
@@ -52,69 +58,70 @@ def alternatives(options: dict[str, int], chosen: list[str] | None = None) -> li
         if chosen is not None and option not in chosen:
             continue
         values = VALUES.get(option) or {present // 2: "", present * 2: ""}
-        found += [Alternative(option, value, present, words) for value, words in values.items() if value != present]
+        found += [Alternative(option, value, present, says) for value, says in values.items() if value != present]
     return found
 
 
-@dataclasses.dataclass(frozen=True)
-class Effect:
-    """Over the histories in which both sides have the figure; None: there is none."""
-
-    # Of driver time: the geometric mean of one over the other.
-    ample: float | None
-    scarce: float | None
-    # Means: memory in use at 4x, the smallest GPU over live memory, ms for 1,000 allocations at 1.05x.
-    in_use: float | None
-    smallest: float | None
-    warm: float | None
-    # Plays that ran out of memory.
-    failures: int
+class _Column(NamedTuple):
+    head: str
+    figure: Callable[[Figures], float | None]
+    # How the figure itself is written. Of driver time it is that over expandable segments'.
+    form: Callable[[float | None], str]
+    # Of the change; None: it is a ratio.
+    digits: int | None
 
 
-def level(cases: list[Case]) -> Effect:
-    """Ours as it is; driver time over expandable segments'."""
-    ours = [case.ours for case in cases]
-    return Effect(
-        **_driver_time([(case.expandable, case.ours) for case in cases]),
-        **{name: _mean(figure(figures) for figures in ours) for name, figure in _MEANS.items()},
-        failures=sum(map(_failures, ours)),
-    )
+_COLUMNS = (
+    _Column("driver time at 4x", lambda figures: figures.driver_ms(AMPLE), hundredths, None),
+    _Column("at 1.25x", lambda figures: figures.driver_ms(1.25), hundredths, None),
+    _Column("in use at 4x", lambda figures: figures.in_use(AMPLE), part, 4),
+    _Column("smallest GPU", lambda figures: figures.smallest, fraction, 4),
+    _Column("warm at 1.05x", lambda figures: figures.warm_ms(1.05), hundredths, 2),
+)
 
 
-def difference(pairs: Pairs) -> Effect:
-    """From what is to what would be."""
+def table(cases: list[Case], tried: list[Alternative]) -> Table:
+    """What each alternative changes, in recorded / generated histories."""
+    kinds = [[case for case in cases if case.workload.is_recorded is recorded] for recorded in (True, False)]
+    rows = [["(as it is)", *map(beside, zip(*map(_level, kinds), strict=True))]]
+    for alternative in tried:
+        changes = [difference([(case.ours, case.figures[alternative.title]) for case in kind]) for kind in kinds]
+        rows.append([alternative.words, *map(beside, zip(*changes, strict=True))])
+    return Table(["option", *(column.head for column in _COLUMNS), "failures"], rows)
 
-    def change(figure: Callable[[Figures], float | None]) -> float | None:
+
+def _level(cases: list[Case]) -> list[str]:
+    """Ours as it is, a cell for each column."""
+    found = []
+    for figure, form, digits in (column[1:] for column in _COLUMNS):
+        if digits is None:
+            found.append(form(_ratio([(figure(case.expandable), figure(case.ours)) for case in cases])))
+        else:
+            known = [value for case in cases if (value := figure(case.ours)) is not None]
+            found.append(form(statistics.fmean(known) if known else None))
+    return [*found, str(sum(_failures(case.ours) for case in cases))]
+
+
+def difference(pairs: list[tuple[Figures, Figures]]) -> list[str]:
+    """From what is to what would be, likewise, over the histories in which both sides have the figure."""
+    found = []
+    for _, figure, _, digits in _COLUMNS:
         values = [(figure(before), figure(after)) for before, after in pairs]
-        return _mean(after - before for before, after in values if before is not None and after is not None)
-
-    return Effect(
-        **_driver_time(pairs),
-        **{name: change(figure) for name, figure in _MEANS.items()},
-        failures=sum(_failures(after) - _failures(before) for before, after in pairs),
-    )
-
-
-_MEANS: dict[str, Callable[[Figures], float | None]] = {
-    "in_use": lambda figures: figures.in_use(AMPLE),
-    "smallest": lambda figures: figures.smallest,
-    "warm": lambda figures: figures.warm_ms(1.05),
-}
+        if digits is None:
+            ratio = _ratio(values)
+            found.append(NONE if ratio is None else f"{signed(100 * (ratio - 1), 0)} %")
+        else:
+            known = [after - before for before, after in values if before is not None and after is not None]
+            found.append(signed(statistics.fmean(known) if known else None, digits))
+    return [*found, signed(sum(_failures(after) - _failures(before) for before, after in pairs), 0)]
 
 
-def _driver_time(pairs: Pairs) -> dict[str, float | None]:
-    def mean(ratio: float) -> float | None:
-        times = [(before.driver_ms(ratio), after.driver_ms(ratio)) for before, after in pairs]
-        ratios = [after / before for before, after in times if before is not None and after is not None]
-        return statistics.geometric_mean(ratios) if ratios else None
-
-    return {"ample": mean(AMPLE), "scarce": mean(1.25)}
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
+def _ratio(pairs: list[tuple[float | None, float | None]]) -> float | None:
+    """The geometric mean of one over the other."""
+    ratios = [after / before for before, after in pairs if before is not None and after is not None]
+    return statistics.geometric_mean(ratios) if ratios else None
 
 
 def _failures(figures: Figures) -> int:
+    """Plays that ran out of memory."""
     return sum(not figures.plays[ratio].completed for ratio in RATIOS)

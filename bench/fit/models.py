@@ -1,109 +1,29 @@
-"""What one training step takes of each of 25 models, by `frugal-alloc fit`: a table in Markdown.
+"""What one training step takes of each of 25 models, by `frugal-alloc fit`: a table in CSV.
 
-The choice of models follows the paper on xMem (arXiv 2510.21048). They are from torchvision, or built from
-transformers' configuration classes with random weights. Nothing is downloaded. bench/fit/README.md has the table.
+models.json has the models, whose choice follows the paper on xMem (arXiv 2510.21048): by the names of
+torchvision.models, or a class of transformers and in what its configuration differs from the default one. Weights are
+random, and nothing is downloaded.
 
 From the root of a checkout, in an environment with torchvision and transformers:
-``python -m bench.fit.models [--only TEXT]``.
+``python -m bench.fit.models [--only TEXT] > bench/fit/models.csv``.
 """
 
 from __future__ import annotations
 
+import csv
 import importlib.metadata
 import json
 import subprocess
 import sys
-from typing import Any
+from pathlib import Path
 
 import torch
 from frugal_alloc._common.arguments import Parser
 
-from bench import markdown
-
 GPU, STEPS = "A100-80GB", 3
 IMAGES, SEQUENCES, TOKENS = 32, 4, 512
-# By the names of torchvision.models.
-IMAGE_MODELS = (
-    *("vgg16", "vgg19", "resnet101", "resnet152", "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large"),
-    *("mnasnet1_0", "regnet_x_400mf", "regnet_y_400mf", "convnext_tiny", "convnext_base"),
-)
-# The class of transformers, and in what its configuration differs from the default one.
-LANGUAGE_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
-    "DistilGPT2": ("GPT2LMHeadModel", {"n_layer": 6}),
-    "GPT-2": ("GPT2LMHeadModel", {}),
-    "Cerebras-GPT-111M": ("GPT2LMHeadModel", {"n_layer": 10, "n_positions": 2048, "activation_function": "gelu"}),
-    "GPT-Neo-125M": (
-        "GPTNeoForCausalLM",
-        {"hidden_size": 768, "num_layers": 12, "num_heads": 12, "attention_types": [[["global", "local"], 6]]},
-    ),
-    "OPT-125M": ("OPTForCausalLM", {}),
-    "OPT-350M": (
-        "OPTForCausalLM",
-        {
-            "hidden_size": 1024,
-            "num_hidden_layers": 24,
-            "num_attention_heads": 16,
-            "ffn_dim": 4096,
-            "word_embed_proj_dim": 512,
-            "do_layer_norm_before": False,
-        },
-    ),
-    "Pythia-1B": (
-        "GPTNeoXForCausalLM",
-        {
-            "hidden_size": 2048,
-            "num_hidden_layers": 16,
-            "num_attention_heads": 8,
-            "intermediate_size": 8192,
-            "vocab_size": 50304,
-        },
-    ),
-    "Qwen3-0.6B": (
-        "Qwen3ForCausalLM",
-        {
-            "hidden_size": 1024,
-            "num_hidden_layers": 28,
-            "num_attention_heads": 16,
-            "num_key_value_heads": 8,
-            "head_dim": 128,
-            "intermediate_size": 3072,
-            "vocab_size": 151936,
-            "tie_word_embeddings": True,
-        },
-    ),
-    "Llama-3.2-1B": (
-        "LlamaForCausalLM",
-        {
-            "hidden_size": 2048,
-            "num_hidden_layers": 16,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 8,
-            "head_dim": 64,
-            "intermediate_size": 8192,
-            "vocab_size": 128256,
-            "tie_word_embeddings": True,
-        },
-    ),
-    "DeepSeek-R1-Distill-Qwen-1.5B": (
-        "Qwen2ForCausalLM",
-        {
-            "hidden_size": 1536,
-            "num_hidden_layers": 28,
-            "num_attention_heads": 12,
-            "num_key_value_heads": 2,
-            "intermediate_size": 8960,
-            "vocab_size": 151936,
-            "tie_word_embeddings": False,
-        },
-    ),
-    "T5-small": ("T5ForConditionalGeneration", {"decoder_start_token_id": 0}),
-    "T5-base": (
-        "T5ForConditionalGeneration",
-        {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12, "decoder_start_token_id": 0},
-    ),
-    "CodeT5-small": ("T5ForConditionalGeneration", {"vocab_size": 32100, "decoder_start_token_id": 0}),
-}
-NAMES = (*IMAGE_MODELS, *LANGUAGE_MODELS)
+MODELS = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+HEAD = ["model", "million parameters", "batch", "requested (GiB)", "reserved (GiB)", "in use (GiB)"]
 
 
 def train(name: str) -> None:
@@ -119,19 +39,18 @@ def train(name: str) -> None:
 
 
 def make(name: str) -> torch.nn.Module:
-    if name in IMAGE_MODELS:
+    if not MODELS[name]:
         import torchvision
 
         return torchvision.models.get_model(name, weights=None)
     import transformers
 
-    class_name, settings = LANGUAGE_MODELS[name]
-    kind = getattr(transformers, class_name)
-    return kind(kind.config_class(**settings, use_cache=False))
+    kind = getattr(transformers, MODELS[name]["class"])
+    return kind(kind.config_class(**MODELS[name]["settings"], use_cache=False))
 
 
 def loss_of(model: torch.nn.Module, name: str) -> torch.Tensor:
-    if name in IMAGE_MODELS:
+    if not MODELS[name]:
         images = torch.randn(IMAGES, 3, 224, 224, device="cuda")
         labels = torch.randint(0, 1000, (IMAGES,), device="cuda")
         return torch.nn.functional.cross_entropy(model(images), labels)
@@ -153,7 +72,7 @@ def row(name: str) -> list[str]:
         raise RuntimeError(f"{name}: {(done.stderr.strip().splitlines() or ['no output'])[-1]}")
     (rank,) = found["ranks"]
     parameters = next(line for line in done.stderr.splitlines() if line.isdigit())
-    batch = f"{IMAGES} images" if name in IMAGE_MODELS else f"{SEQUENCES} x {TOKENS} tokens"
+    batch = f"{SEQUENCES} x {TOKENS} tokens" if MODELS[name] else f"{IMAGES} images"
     sizes = (rank["requested_peak_bytes"], rank["reserved_peak_bytes"], rank["peak"]["used_bytes"])
     return [name, f"{int(parameters) / 1e6:,.1f}", batch, *(f"{size / (1 << 30):.2f}" for size in sizes)]
 
@@ -161,18 +80,19 @@ def row(name: str) -> list[str]:
 def main() -> int:
     parser = Parser("models", description=__doc__.split("\n\n")[0])
     parser.add_argument("--only", metavar="TEXT", default="", help="the models whose name has this in it")
-    parser.add_argument("--train", choices=NAMES, help="train it here, for fit")
+    parser.add_argument("--train", choices=MODELS, help="train it here, for fit")
     options = parser.parse_args()
     if options.train:
         train(options.train)
         return 0
-    head = ["model", "million parameters", "batch", "requested (GiB)", "reserved (GiB)", "in use (GiB)"]
-    print(markdown.table(head, []), end="", flush=True)
-    for name in NAMES:
+    write = csv.writer(sys.stdout, lineterminator="\n").writerow
+    write(HEAD)
+    for name in MODELS:
         if options.only in name:
-            print(markdown.table(row(name), []).splitlines()[0], flush=True)
+            write(row(name))
+            sys.stdout.flush()
     versions = {package: importlib.metadata.version(package) for package in ("torch", "torchvision", "transformers")}
-    print("\n" + ", ".join(f"{package} {version}" for package, version in versions.items()))
+    print(", ".join(f"{package} {version}" for package, version in versions.items()), file=sys.stderr)
     return 0
 
 

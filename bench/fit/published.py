@@ -1,7 +1,7 @@
 """Compares peaks that others have measured and published with what the same jobs take on the simulated GPU.
 
 ``published.json`` has the figures: what was measured, on which GPU, with which versions, to which digit, where it is
-published, and in what the job here differs. The jobs lie in ``jobs/``; some need transformers. The result is
+published, and in what the job here differs. ``jobs`` has the jobs; some need transformers. The result is
 ``published_results.json``, which published.md shows.
 
 From the root of a checkout: ``.venv/bin/python -m bench.fit.published``; ``--only TEXT`` for some of them. The torch is
@@ -18,15 +18,16 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from frugal_alloc._common import whole_files
 from frugal_alloc._common.arguments import Parser
 
-from bench import markdown
+from bench.table import Table
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 JOBS = HERE / "jobs"
 TABLE = HERE / "published.json"
 RESULTS = HERE / "published_results.json"
@@ -56,7 +57,7 @@ class Published:
 
     name: str
     job: str
-    arguments: list[str]
+    arguments: dict[str, Any]
     gpu: str
     metric: str
     published: str
@@ -71,22 +72,17 @@ class Published:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    name: str
-    metric: str
-    published: str
-    published_bytes: int
-    rounding_bytes: int
+    published: Published
     predicted_bytes: int
     seconds: float
-    source: str
     torch: str  # that predicts
 
     @property
     def error(self) -> float:
         """How far the prediction is from what the published figure may have been before it was rounded."""
-        off = self.predicted_bytes - self.published_bytes
-        beyond = max(0, abs(off) - self.rounding_bytes)
-        return (beyond if off > 0 else -beyond) / self.published_bytes
+        off = self.predicted_bytes - self.published.bytes
+        beyond = max(0, abs(off) - self.published.rounding_bytes)
+        return (beyond if off > 0 else -beyond) / self.published.bytes
 
 
 def load() -> list[Published]:
@@ -95,44 +91,33 @@ def load() -> list[Published]:
 
 def results() -> list[Result]:
     """What was found when this was last run."""
-    document = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return [Result(**entry) for entry in document["results"]]
+    return _joined(json.loads(RESULTS.read_text(encoding="utf-8"))["results"])
 
 
-def predict(entry: Published) -> Result:
-    """
+def _joined(found: dict[str, dict[str, Any]]) -> list[Result]:
+    return [Result(entry, **found[entry.name]) for entry in load() if entry.name in found]
+
+
+def predict(entry: Published) -> dict[str, Any]:
+    """The fields of a result that published.json does not have.
+
     Raises:
         JobFailed: the job did not run to its end.
     """
     context = {"FRUGAL_SIM_CONTEXT": str(entry.context_bytes)} if entry.context_bytes else {}
-    began = time.monotonic()
-    figures = figures_on_simulated_gpu(entry, {**os.environ, **MODELLED, **context})
-    return Result(
-        name=entry.name,
-        metric=entry.metric,
-        published=entry.published,
-        published_bytes=entry.bytes,
-        rounding_bytes=entry.rounding_bytes,
-        predicted_bytes=figures[entry.metric],
-        seconds=round(time.monotonic() - began, 1),
-        source=entry.source,
-        torch=importlib.metadata.version("torch"),
-    )
-
-
-def figures_on_simulated_gpu(entry: Published, environment: Mapping[str, str]) -> dict[str, int]:
-    """What the job prints of its memory at its end.
-
-    Raises:
-        JobFailed: it did not run to its end.
-    """
     simulate = [sys.executable, "-m", "frugal_alloc", "simulate", "--gpu", entry.gpu, "--"]
-    command = [*simulate, sys.executable, str(JOBS / entry.job), *entry.arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    job = [sys.executable, "-m", "bench.fit.jobs", entry.job, json.dumps(entry.arguments)]
+    environment = {**os.environ, **MODELLED, **context}
+    began = time.monotonic()
+    # Where bench is found.
+    asked = {"cwd": ROOT, "env": environment, "timeout": TIMEOUT_SECONDS}
+    done = subprocess.run([*simulate, *job], capture_output=True, text=True, **asked)
+    seconds = round(time.monotonic() - began, 1)
     printed = done.stdout.strip().splitlines()
     if done.returncode != 0 or not printed:
         raise JobFailed((done.stderr.strip().splitlines() or ["it printed nothing"])[-1])
-    return json.loads(printed[-1])
+    predicted = json.loads(printed[-1])[entry.metric]
+    return {"predicted_bytes": predicted, "seconds": seconds, "torch": importlib.metadata.version("torch")}
 
 
 def versions() -> dict[str, str]:
@@ -146,11 +131,12 @@ def table(found: list[Result]) -> str:
     """In Markdown."""
     rows = []
     for result in found:
-        predicted = in_unit_of(result.published, result.predicted_bytes)
+        published = result.published
+        predicted = in_unit_of(published.published, result.predicted_bytes)
         off = "rounding" if result.error == 0 else f"{result.error:+.1%}"
-        published = f"[{result.published}]({result.source})"
-        rows.append([result.name, result.metric.replace("_", " "), published, predicted, result.torch, off])
-    return markdown.table(["job", "counted", "published", "predicted", "with torch", "off by"], rows)
+        source = f"[{published.published}]({published.source})"
+        rows.append([published.name, published.metric.replace("_", " "), source, predicted, off])
+    return Table(["job", "counted", "published", "predicted", "off by"], rows).markdown()
 
 
 def in_unit_of(published: str, size: int) -> str:
@@ -165,7 +151,7 @@ def summary(found: list[Result]) -> str:
     """Of what PyTorch calls allocated, and of what takes an allocator or a whole process into account."""
     lines = []
     for kind, is_allocated in (("allocated", True), ("reserved or in use", False)):
-        errors = [result.error for result in found if result.metric.endswith("allocated") == is_allocated]
+        errors = [result.error for result in found if result.published.metric.endswith("allocated") == is_allocated]
         range_ = f"{min(errors):+.1%} to {max(errors):+.1%}"
         lines.append(f"{len(errors)} figures {kind}: median error {statistics.median(map(abs, errors)):.1%}, {range_}")
     return "; ".join(lines)
@@ -176,18 +162,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", metavar="TEXT", default="", help="run the jobs whose name has this in it")
     parser.add_argument("--output", metavar="FILE", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
-    known = {result.name: result for result in results()} if RESULTS.exists() else {}
-    entries = load()
-    for entry in entries:
+    document = json.loads(RESULTS.read_text(encoding="utf-8"))
+    for entry in load():
         if options.only in entry.name:
             print(entry.name, file=sys.stderr, flush=True)
-            known[entry.name] = predict(entry)
-    found = [known[entry.name] for entry in entries if entry.name in known]
-    before = json.loads(RESULTS.read_text(encoding="utf-8"))["versions"]
-    used = before | {importlib.metadata.version("torch"): versions()}
-    document = {"versions": used, "results": [dataclasses.asdict(result) for result in found]}
+            document["results"][entry.name] = predict(entry)
+    document["versions"][importlib.metadata.version("torch")] = versions()
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     whole_files.write(str(options.output), text.encode())
+    found = _joined(document["results"])
     print(table(found), end="")
     print(summary(found))
     return 0

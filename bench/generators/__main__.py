@@ -15,8 +15,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.name is None:
-        for generator in GENERATORS.values():
-            print(f"{generator.name:18}  {generator.summary}")
+        for name, generator in GENERATORS.items():
+            print(f"{name:18}  {generator.summary}")
         return 0
     try:
         history = generate(options.name, options.seed, options.scale)

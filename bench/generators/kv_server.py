@@ -1,7 +1,4 @@
-"""An inference server: each request's keys and values grow as tokens are made, and requests end in any order.
-
-A cache grows by being copied into a larger one: the copy is allocated, then the old one freed, layer by layer.
-"""
+"""An inference server and its caches."""
 
 from __future__ import annotations
 
@@ -11,23 +8,14 @@ import random
 from .distributions import log_uniform
 from .recorder import GIB, MIB, Recorder
 
-
-@dataclasses.dataclass(frozen=True)
-class Parameters:
-    requests: int = 220
-    warm_up_requests: int = 60
-    memory: int = 8 * GIB
-    weights: int = 3 * GIB
-    layers: int = 12
-    # Of keys, and of values, for one token in one layer.
-    token_bytes: int = 4_096
-    shortest_prompt: int = 32
-    longest_prompt: int = 6_000
-    most_new_tokens: int = 2_000
-    # Tokens by which a cache grows at a time.
-    growth: int = 192
-    # How often a request is given up early, at each growth.
-    dropped: float = 0.03
+_MEMORY, _WEIGHTS = 8 * GIB, 3 * GIB
+_LAYERS = 12
+# Of keys, and of values, for one token in one layer.
+_TOKEN_BYTES = 4_096
+# Tokens by which a cache grows at a time.
+_GROWTH = 192
+# How often a request is given up early, at each growth.
+_DROPPED = 0.03
 
 
 @dataclasses.dataclass
@@ -37,62 +25,53 @@ class _Request:
     caches: list[int]
 
 
-def generate(chance: random.Random, parameters: Parameters) -> Recorder:
-    recorder = Recorder()
-    for _ in range(parameters.layers * 8):
-        recorder.allocate(parameters.weights // (parameters.layers * 8))
-    server = _Server(recorder, chance, parameters)
-    for _ in recorder.rounds(parameters.requests, parameters.warm_up_requests):
+def kv_server(chance: random.Random, rounds: int = 220, warm_up: int = 60) -> Recorder:
+    """An inference server: each request's keys and values grow as tokens are made, and requests end in any order.
+
+    A cache grows by being copied into a larger one: the copy is allocated, then the old one freed, layer by layer.
+    """
+    server = _Server(chance)
+    server.allocate_all([_WEIGHTS // (_LAYERS * 8)] * (_LAYERS * 8))
+    for _ in server.rounds(rounds, warm_up):
         server.admit()
-    return recorder
+    return server
 
 
-class _Server:
-    def __init__(self, recorder: Recorder, chance: random.Random, parameters: Parameters) -> None:
-        self._recorder = recorder
+class _Server(Recorder):
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__()
         self._chance = chance
-        self._parameters = parameters
         self._running: list[_Request] = []
 
     def admit(self) -> None:
         """Decodes for the requests that run until the next one's prompt fits, then takes it in."""
-        parameters = self._parameters
-        tokens = log_uniform(self._chance, parameters.shortest_prompt, parameters.longest_prompt)
-        until = tokens + self._chance.randint(16, parameters.most_new_tokens)
-        while self._running and not self._fits(tokens + parameters.growth):
+        tokens = log_uniform(self._chance, 32, 6_000)
+        until = tokens + self._chance.randint(16, 2_000)
+        while self._running and not self._fits(tokens + _GROWTH):
             self._decode()
-        caches = [self._allocate_cache(tokens) for _ in range(2 * parameters.layers)]
-        self._prefill(tokens)
+        caches = self.allocate_all([tokens * _TOKEN_BYTES] * (2 * _LAYERS))
+        wide = min(tokens, 2_048) * _TOKEN_BYTES * 2
+        for _ in range(_LAYERS):
+            self.free_all(self.allocate_all((wide, wide // 2, 3 * wide // 2)))
         self._running.append(_Request(tokens, until, caches))
 
     def _fits(self, tokens: int) -> bool:
-        needed = 2 * self._parameters.layers * tokens * self._parameters.token_bytes
-        return self._recorder.live_bytes + needed + 64 * MIB <= self._parameters.memory
+        return self.live_bytes + 2 * _LAYERS * tokens * _TOKEN_BYTES + 64 * MIB <= _MEMORY
 
     def _decode(self) -> None:
         """One request grows or ends; in memory's need, the one that came last is dropped."""
-        chance, parameters = self._chance, self._parameters
-        request = chance.choice(self._running)
-        if request.tokens >= request.until or chance.random() < parameters.dropped:
+        request = self._chance.choice(self._running)
+        if request.tokens >= request.until or self._chance.random() < _DROPPED:
             return self._end(request)
-        if not self._fits(parameters.growth):
+        if not self._fits(_GROWTH):
             return self._end(self._running[-1])
-        request.tokens += parameters.growth
+        request.tokens += _GROWTH
         for number, old in enumerate(request.caches):
-            request.caches[number] = self._allocate_cache(request.tokens)
-            self._recorder.free(old)
-        self._recorder.temporary(len(self._running) * 128_000)
+            request.caches[number] = self.allocate(request.tokens * _TOKEN_BYTES)
+            self.free(old)
+        self.temporary(len(self._running) * 128_000)
         return None
 
     def _end(self, request: _Request) -> None:
         self._running.remove(request)
-        self._recorder.free_all(request.caches)
-
-    def _allocate_cache(self, tokens: int) -> int:
-        return self._recorder.allocate(tokens * self._parameters.token_bytes)
-
-    def _prefill(self, tokens: int) -> None:
-        wide = min(tokens, 2_048) * self._parameters.token_bytes * 2
-        for _ in range(self._parameters.layers):
-            scratch = [self._recorder.allocate(size) for size in (wide, wide // 2, 3 * wide // 2)]
-            self._recorder.free_all(scratch)
+        self.free_all(request.caches)

@@ -2,13 +2,14 @@
 
 Memory is ample at first and full later. Each phase has sizes of its own, from 512 bytes to some GiB; what it leaves
 lies between what it frees, in order, backwards or at random. The last phase wants one size only, at most a 400th of the
-GPU: //bench:left_over measures how many of these there is still room for.
+GPU: `bench left_over` measures how many of these there is still room for.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import random
 
 from .distributions import lifetime, log_uniform
@@ -128,7 +129,7 @@ def begin(chance: random.Random, parameters: Parameters) -> Recorder:
     program = _Program(chance, parameters)
     for phase in range(parameters.phases):
         program.run(phase)
-    return program.recorder
+    return program
 
 
 def random_parameters(seed: int) -> Parameters:
@@ -195,9 +196,9 @@ def border_parameters(seed: int) -> Parameters:
     )
 
 
-class _Program:
+class _Program(Recorder):
     def __init__(self, chance: random.Random, parameters: Parameters) -> None:
-        self.recorder = Recorder()
+        super().__init__()
         self._chance = chance
         self._parameters = parameters
         # Survivors by the phase at whose end they are freed.
@@ -205,59 +206,55 @@ class _Program:
         self._survivor_bytes = 0
 
     def run(self, phase: int) -> None:
-        parameters = self._parameters
+        chance, parameters = self._chance, self._parameters
         if phase == (parameters.phases + 2) // 3:
-            self.recorder.end_warm_up()
-        streams = self._streams()
+            self.end_warm_up()
+        # One of them, or all.
+        streams = list(range(parameters.streams))
+        if chance.random() >= 0.5:
+            streams = [chance.choice(streams)]
         tensors = self._fill(phase, streams)
-        order = parameters.order if parameters.order != ANY_ORDER else self._chance.randint(IN_ORDER, AT_RANDOM)
+        order = parameters.order if parameters.order != ANY_ORDER else chance.randint(IN_ORDER, AT_RANDOM)
         if order == BACKWARDS:
             tensors.reverse()
         elif order == AT_RANDOM:
-            self._chance.shuffle(tensors)
+            chance.shuffle(tensors)
         if phase == parameters.phases - 1:
             tensors = tensors[: round(len(tensors) * (1 - parameters.remaining))]
         for tensor in tensors:
-            self.recorder.free(tensor)
+            self.free(tensor)
             self._survive(phase, parameters.while_freeing, streams)
         leaving = self._leaving.pop(phase, [])
-        self._chance.shuffle(leaving)
-        self._survivor_bytes -= sum(map(self.recorder.size_of, leaving))
-        self.recorder.free_all(leaving)
+        chance.shuffle(leaving)
+        self._survivor_bytes -= sum(map(self.size_of, leaving))
+        self.free_all(leaving)
 
     def _fill(self, phase: int, streams: list[int]) -> list[int]:
         """The tensors that the phase itself will free."""
-        sizes, full = self._sizes(), self._full(phase)
+        parameters = self._parameters
+        drawn = self._draw_sizes()
+        done = phase / (parameters.phases - 1) if parameters.phases > 1 else 1
+        growth = (parameters.last_fill / parameters.first_fill) ** done
+        full = round(parameters.memory * parameters.first_fill * growth)
         tensors: list[int] = []
-        for number in range(self._parameters.tensors):
-            size = sizes[number % len(sizes)]
-            if self.recorder.live_bytes + size > full:
+        for size in itertools.islice(itertools.cycle(drawn), parameters.tensors):
+            if self.live_bytes + size > full:
                 break
-            tensor = self.recorder.allocate(size, self._chance.choice(streams))
-            if self._chance.random() < self._parameters.kept and self._may_survive(size):
+            tensor = self.allocate(size, self._chance.choice(streams))
+            if self._chance.random() < parameters.kept and self._may_survive(size):
                 self._keep(phase, tensor)
             else:
                 tensors.append(tensor)
-            self._survive(phase, self._parameters.survivors, streams)
+            self._survive(phase, parameters.survivors, streams)
         return tensors
 
-    def _sizes(self) -> list[int]:
-        """Of this phase, in the order in which its layers have them."""
-        parameters = self._parameters
-        high = log_uniform(self._chance, max(parameters.smallest, parameters.largest // 16), parameters.largest)
-        low = log_uniform(self._chance, parameters.smallest, high)
-        sizes = [log_uniform(self._chance, low, high) for _ in range(parameters.sizes)]
+    def _draw_sizes(self) -> list[int]:
+        """Of a phase, in the order in which its layers have them."""
+        chance, parameters = self._chance, self._parameters
+        high = log_uniform(chance, max(parameters.smallest, parameters.largest // 16), parameters.largest)
+        low = log_uniform(chance, parameters.smallest, high)
+        sizes = [log_uniform(chance, low, high) for _ in range(parameters.sizes)]
         return [-(-size // parameters.grain) * parameters.grain for size in sizes]
-
-    def _streams(self) -> list[int]:
-        """Of this phase: one of them, or all."""
-        every = list(range(self._parameters.streams))
-        return every if self._chance.random() < 0.5 else [self._chance.choice(every)]
-
-    def _full(self, phase: int) -> int:
-        first, last, phases = self._parameters.first_fill, self._parameters.last_fill, self._parameters.phases
-        done = phase / (phases - 1) if phases > 1 else 1
-        return round(self._parameters.memory * first * (last / first) ** done)
 
     def _survive(self, phase: int, likely: float, streams: list[int]) -> None:
         """A small survivor, perhaps."""
@@ -265,11 +262,11 @@ class _Program:
             return
         size = log_uniform(self._chance, self._parameters.smallest_survivor, self._parameters.largest_survivor)
         if self._may_survive(size):
-            self._keep(phase, self.recorder.allocate(size, self._chance.choice(streams)))
+            self._keep(phase, self.allocate(size, self._chance.choice(streams)))
 
     def _may_survive(self, size: int) -> bool:
         return self._survivor_bytes + size <= self._parameters.survivor_part * self._parameters.memory
 
     def _keep(self, phase: int, tensor: int) -> None:
-        self._survivor_bytes += self.recorder.size_of(tensor)
+        self._survivor_bytes += self.size_of(tensor)
         self._leaving[phase + lifetime(self._chance, self._parameters.mean_phases)].append(tensor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,9 @@ class Recorder:
         self._stream_count = max(self._stream_count, stream + 1)
         self._add((ALLOCATE, tensor, size, stream, 0, 0), grown=size)
         return tensor
+
+    def allocate_all(self, sizes: Iterable[int], stream: int = 0) -> list[int]:
+        return [self.allocate(size, stream) for size in sizes]
 
     def free(self, tensor: int) -> None:
         """Frees a tensor that only the stream it was allocated on has used, or the host has waited for the others."""

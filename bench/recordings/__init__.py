@@ -1,4 +1,4 @@
-"""Programs whose allocations the project records itself: a file each, whose seed makes the same recording again.
+"""Programs whose allocations the project records itself: the same seed makes the same recording again.
 
 They run on the simulated GPU with PyTorch's native allocator. Kernels compute nothing and take the time of a model, so
 that the host runs ahead of the GPU by the same number of calls in every run.
@@ -20,8 +20,7 @@ from frugal_alloc._simulation import simulated_gpu
 
 from ..generators import recorder
 
-# Each is a module here: its STEPS, and build(), which takes a random.Random and returns the function of one step. But
-# for trainings of bench/training, which worker.py names.
+# Of programs.py, which imports torch.
 NAMES = (
     "bert60",
     "diffusion",

@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import random
 import sys
-from collections.abc import Callable
 
 import torch
 from frugal_alloc._simulation.values import plausible
 
-from ..training import workloads
+from .programs import PROGRAMS
 
 _MOST_ENTRIES = 4_000_000
-# Trainings of bench/training, so many steps of each.
-_TRAININGS = {"frcnn60": "fasterrcnn", "gpt60": "gpt2", "resnet60": "resnet50"}
-_STEPS = 60
-
-
-def program(name: str) -> tuple[int, Callable[[random.Random], workloads.Step]]:
-    """How many steps it has, and what returns the function of one."""
-    if name in _TRAININGS:
-        return _STEPS, lambda shapes: workloads.build(_TRAININGS[name], shapes, quick=False)
-    module = importlib.import_module(f"bench.recordings.{name}")
-    return module.STEPS, module.build
 
 
 def main(name: str, seed: int, snapshot: str) -> None:
     if (backend := torch.cuda.memory.get_allocator_backend()) != "native":
         sys.exit(f"the allocator in place is {backend}, not native: unset what chooses it")
-    steps, build = program(name)
+    steps, build = PROGRAMS[name]
     plausible.start()
     torch.set_num_threads(1)
     torch.manual_seed(seed)

@@ -1,17 +1,8 @@
-"""What watching costs of a training's host time, from its first step on.
-
-From the root of a checkout: ``.venv/bin/frugal-alloc simulate --memory 16GiB -- .venv/bin/python -m bench.watching``.
-
-Kernels and calls of the driver take hardly any time on the simulated GPU. So a step is the host's work alone, of which
-watching takes the largest part; on a GPU it is hidden behind kernels, unless these are short. No values are computed.
-
-A sample is one process for each way to run. They take turns on one core, in a random order: a turn is five steps, and
-its figure the processor time of all threads. What the machine does beside makes both of a pair of turns slower.
-"""
+"""The process on the simulated GPU: ``python -m bench.watching NAME,... SAMPLES``."""
 
 from __future__ import annotations
 
-import argparse
+import csv
 import gc
 import json
 import os
@@ -23,10 +14,14 @@ import time
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .programs import PROGRAMS, steps
+from .programs import steps
 
 WAYS = ("native", "watched", "not watched")
 TURN, TURNS, STRETCHES = 5, 24, 2
+HEAD = [
+    *("program", "steps", "native, ms", "watched, ms", "in all", "median pair (quartiles)", "over not watched"),
+    *("our collections", "Python's", "ours take"),
+]
 
 
 def _count_collections() -> dict[str, float]:
@@ -90,7 +85,7 @@ def _sample(name: str, order: random.Random) -> dict[str, list[dict]]:
     return figures
 
 
-def _row(name: str, stretch: int, samples: list[dict[str, list[dict]]]) -> str:
+def _row(name: str, stretch: int, samples: list[dict[str, list[dict]]]) -> list[str]:
     first, end = TURNS * stretch, TURNS * (stretch + 1)
     native, watched, not_watched = ([turn["s"] for of in samples for turn in of[way][first:end]] for way in WAYS)
     ratios = [ours / other - 1 for ours, other in zip(watched, native, strict=True)]
@@ -102,27 +97,21 @@ def _row(name: str, stretch: int, samples: list[dict[str, list[dict]]]) -> str:
     cells = [name, f"{first * TURN + 1}-{end * TURN}"]
     cells += [f"{statistics.mean(turns) / TURN * 1e3:.2f}" for turns in (native, watched)]
     cells += [f"{sum(watched) / sum(native) - 1:+.1%}", f"{middle:+.1%} ({low:+.1%} to {high:+.1%})", f"{bare:+.1%}"]
-    return "| " + " | ".join([*cells, f"{ours:.1f}", f"{of_all - ours:.1f}", f"{spent:.2%}"]) + " |"
+    return [*cells, f"{ours:.1f}", f"{of_all - ours:.1f}", f"{spent:.2%}"]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench.watching", description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=PROGRAMS, nargs="+", default=list(PROGRAMS))
-    parser.add_argument("--samples", type=int, default=4, help="of 24 pairs of turns for each row (default 4)")
-    options = parser.parse_args()
+def main(names: list[str], sample_count: int) -> None:
     os.sched_setaffinity(0, {random.choice(list(os.sched_getaffinity(0)))})
     torch.set_num_threads(1)
-    print(
-        "| program | steps | native, ms | watched, ms | in all | median pair (quartiles) | over not watched "
-        "| our collections | Python's | ours take |\n| --- | --- |" + " ---: |" * 8
-    )
-    for name in options.only:
+    write = csv.writer(sys.stdout, lineterminator="\n").writerow
+    write(HEAD)
+    for name in names:
         order = random.Random(1)
-        samples = [_sample(name, order) for _ in range(options.samples)]
+        samples = [_sample(name, order) for _ in range(sample_count)]
         for stretch in range(STRETCHES):
-            print(_row(name, stretch, samples), flush=True)
-    return 0
+            write(_row(name, stretch, samples))
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(sys.argv[1].split(","), int(sys.argv[2]))

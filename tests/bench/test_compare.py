@@ -1,17 +1,20 @@
-"""//bench:compare: what it plays, how it compares, and what it refuses."""
+"""bench compare: what it plays, how it compares, and what it refuses."""
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from frugal_alloc._planning.replay.history import ALLOCATE, EVENT
 
+from bench import __main__ as bench
 from bench import compare, suite
 from bench.comparison import choices, demands, tables
 from bench.comparison.figures import RATIOS, Case, Figures, Play, Steady
@@ -19,6 +22,7 @@ from bench.comparison.policy import PlayError, Policy
 from bench.comparison.rivals import Rivals
 from bench.generators.recorder import GIB, MIB, Recorder
 from bench.suite import AMPLE, HANDLE_BYTES, Workload
+from bench.table import NONE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Plays = dict[float, Play]
@@ -29,13 +33,11 @@ def policy(program: Path) -> Policy:
     return Policy(program)
 
 
-def history(sizes: list[int], iterations: int = 1, is_loop: bool = False) -> Any:
+def history(sizes: list[int], iterations: int = 1) -> Any:
     """Tensors of these sizes, all live at a time, and then freed: so many iterations."""
     recorder = Recorder()
     for _ in range(iterations):
         recorder.free_all([recorder.allocate(size) for size in sizes])
-        if is_loop:
-            recorder.end_iteration()
     return recorder.history("made_up")
 
 
@@ -146,48 +148,33 @@ class TestPlaying:
         assert done.stderr.decode() == f"policy_player: {reason}\n"
 
 
-class TestCapacity:
-    @pytest.mark.parametrize(("live", "ratio", "expected"), [(1000, 1.2, 1200), (1000, 1.001, 1004), (100, 1.02, 104)])
-    def test_capacity_is_a_ratio_or_four_handles_more(self, live: int, ratio: float, expected: int) -> None:
-        workload = Workload(history([live * HANDLE_BYTES]), is_recorded=False)
-        assert workload.capacity(ratio) == expected * HANDLE_BYTES
-
-    def test_in_ample_memory_streams_have_no_work(self) -> None:
-        workload = Workload(history([MIB]), is_recorded=False)
-        assert (workload.stream_lag(AMPLE), workload.stream_lag(1.25)) == (0, suite.DEFAULT_STREAM_LAG)
+@pytest.mark.parametrize(("live", "ratio", "expected"), [(1000, 1.2, 1200), (1000, 1.001, 1004), (100, 1.02, 104)])
+def test_capacity_is_a_ratio_or_four_handles_more(live: int, ratio: float, expected: int) -> None:
+    workload = Workload(history([live * HANDLE_BYTES]), is_recorded=False)
+    assert workload.capacity(ratio) == expected * HANDLE_BYTES
 
 
-class TestScaling:
-    HISTORY = history([100 * MIB, 1_000, 28 * MIB], iterations=2)
-
-    def test_all_sizes_grow_by_the_same_and_fill_eight_tenths_of_the_gpu(self) -> None:
-        made = Workload(self.HISTORY, is_recorded=True).scaled(80 * GIB).history
-        sizes = [event[2] for event in EVENT.iter_unpack(made.events) if event[0] == ALLOCATE]
-        factor = 64 * GIB / self.HISTORY.peak_live_bytes
-        assert [size / factor for size in sizes[:3]] == pytest.approx([100 * MIB, 1_000, 28 * MIB], rel=1e-3)
-        assert all(size % 512 == 0 for size in sizes)
-        assert made.peak_live_bytes == sum(sizes[:3]) == pytest.approx(64 * GIB, rel=1e-6)
-        assert (made.name, made.event_count) == ("made_up@80GiB", self.HISTORY.event_count)
+def test_in_ample_memory_streams_have_no_work() -> None:
+    workload = Workload(history([MIB]), is_recorded=False)
+    assert (workload.stream_lag(AMPLE), workload.stream_lag(1.25)) == (0, suite.DEFAULT_STREAM_LAG)
 
 
-class TestChoices:
-    def test_what_is_named_is_an_option_of_the_policy(self, policy: Policy) -> None:
-        assert set(choices.VALUES) <= set(policy.options())
+def test_all_sizes_grow_by_the_same_and_fill_eight_tenths_of_the_gpu() -> None:
+    whole = history([100 * MIB, 1_000, 28 * MIB], iterations=2)
+    made = Workload(whole, is_recorded=True).scaled(80 * GIB).history
+    sizes = [event[2] for event in EVENT.iter_unpack(made.events) if event[0] == ALLOCATE]
+    factor = 64 * GIB / whole.peak_live_bytes
+    assert [size / factor for size in sizes[:3]] == pytest.approx([100 * MIB, 1_000, 28 * MIB], rel=1e-3)
+    assert all(size % 512 == 0 for size in sizes)
+    assert made.peak_live_bytes == sum(sizes[:3]) == pytest.approx(64 * GIB, rel=1e-6)
+    assert (made.name, made.event_count) == ("made_up@80GiB", whole.event_count)
 
-    def test_every_option_is_tried_otherwise(self, policy: Policy) -> None:
-        present = policy.options()
-        tried = choices.alternatives(present)
-        assert {one.option for one in tried} == set(present)
-        assert all(one.value != present[one.option] == one.instead_of for one in tried)
 
-
-class TestEffects:
-    def test_a_play_that_fails_counts_as_that_alone(self) -> None:
-        failed = played(driver_ms=99, failed_at=3, steady=None)
-        found = choices.difference([(figures(), figures({1.25: failed})), (figures(), figures(driver_ms=20))])
-        assert (found.failures, found.scarce) == (1, pytest.approx(2))
-        alone = choices.difference([(figures(), figures(dict.fromkeys(RATIOS, failed), smallest=None))])
-        assert alone == choices.Effect(None, None, None, None, None, failures=4)
+def test_every_option_of_the_policy_and_no_other_is_tried_otherwise(policy: Policy) -> None:
+    present = policy.options()
+    tried = choices.alternatives(present)
+    assert set(choices.VALUES) <= {one.option for one in tried} == set(present)
+    assert all(one.value != present[one.option] == one.instead_of for one in tried)
 
 
 class TestDemands:
@@ -248,42 +235,40 @@ class TestTables:
     def test_a_line_has_ours_beside_theirs(self) -> None:
         failed = played(failed_at=3, steady=None)
         found = case(figures({1.02: failed, 1.005: failed}), bound=GIB)
-        cell = "10 / 10"
-        assert tables.times([found]).splitlines()[2:] == [
-            f"| made_up | {cell} | {cell} | {cell} | {tables.NONE} / 10 | {tables.NONE} / 10 | 0.00 / 0.00 | 0.00 |"
-        ]
-        cell = "1.0000 / .9524"
-        none = f"{tables.NONE} / .9524"
-        assert tables.memory([found]).splitlines()[2:] == [
-            f"| made_up | {cell} | {cell} | {cell} | {none} | {none} | 1.0000 / 1.0500 / 1.1000 | 1.0000 |"
-        ]
+        both, theirs = ["10 / 10"] * 3, [f"{NONE} / 10"] * 2
+        assert tables.times([found]).rows == [["made_up", *both, *theirs, "0.00 / 0.00", "0.00"]]
+        both, theirs = ["1.0000 / .9524"] * 3, [f"{NONE} / .9524"] * 2
+        assert tables.memory([found]).rows == [["made_up", *both, *theirs, "1.0000 / 1.0500 / 1.1000", "1.0000"]]
 
     def test_choices_are_compared_over_recorded_and_generated_histories(self) -> None:
         cases = [case(other=figures(driver_ms=12)), case(is_recorded=False, other=figures(held=2 * GIB))]
-        alternative = choices.Alternative("homes", 0, 8, "no such price")
-        assert tables.choices(cases, [alternative]).splitlines()[2:] == [
-            "| (as it is) | 1.00 / 1.00 | 1.00 / 1.00 | 1.0000 / 1.0000 | 1.0000 / 1.0000 | 0.00 / 0.00 | 0 / 0 |",
-            "| `homes` 8: 0 (no such price) | +20 % / 0 % | +20 % / 0 % | 0 / \N{MINUS SIGN}.5000 | 0 / 0 | "
-            "0 / 0 | 0 / 0 |",
-        ]
+        level, changed = choices.table(cases, [choices.Alternative("homes", 0, 8, "no such price")]).rows
+        assert level == ["(as it is)", *["1.00 / 1.00"] * 2, *["1.0000 / 1.0000"] * 2, "0.00 / 0.00", "0 / 0"]
+        half = "0 / \N{MINUS SIGN}.5000"
+        assert changed == ["`homes` 8: 0 (no such price)", *["+20 % / 0 %"] * 2, half, *["0 / 0"] * 3]
+
+    def test_a_play_that_fails_counts_as_that_alone(self) -> None:
+        failed = played(driver_ms=99, failed_at=3, steady=None)
+        found = choices.difference([(figures(), figures({1.25: failed})), (figures(), figures(driver_ms=20))])
+        assert (found[1], found[-1]) == ("+100 %", "+1")
+        alone = choices.difference([(figures(), figures(dict.fromkeys(RATIOS, failed), smallest=None))])
+        assert alone == [*[NONE] * 5, "+4"]
 
 
-class TestRivals:
-    WORKLOAD = Workload(history([8 * MIB, 40 * MIB]), is_recorded=False)
-
-    def test_what_was_measured_is_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        first = Rivals(tmp_path).measure(self.WORKLOAD, "native")
-        assert first.plays[AMPLE].completed
-        again = Rivals(tmp_path)
-        monkeypatch.setattr(again.replayer, "measure", None)
-        assert again.measure(self.WORKLOAD, "native") == first
-
-    def test_what_is_damaged_is_measured_again(self, tmp_path: Path) -> None:
-        first = Rivals(tmp_path).measure(self.WORKLOAD, "native")
-        (kept,) = tmp_path.iterdir()
-        for text in ("", "{}", "[1]", '{"plays": {"4.0": {}}, "live_bytes": 1}'):
-            kept.write_text(text)
-            assert Rivals(tmp_path).measure(self.WORKLOAD, "native") == first
+def test_what_was_measured_of_rivals_is_kept_and_measured_again_if_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = Workload(history([8 * MIB, 40 * MIB]), is_recorded=False)
+    first = Rivals(tmp_path).measure(workload, "native")
+    assert first.plays[AMPLE].completed
+    again = Rivals(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(again.replayer, "measure", None)
+        assert again.measure(workload, "native") == first
+    (kept,) = tmp_path.iterdir()
+    for text in ("", "{}", "[1]", '{"plays": {"4.0": {}}, "live_bytes": 1}'):
+        kept.write_text(text)
+        assert Rivals(tmp_path).measure(workload, "native") == first
 
 
 class TestCommandLine:
@@ -291,46 +276,50 @@ class TestCommandLine:
     def kept(self, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(compare, "KEPT", tmp_path_factory.getbasetemp() / "rivals")
 
-    def test_tables_and_figures_are_the_same_each_time(
-        self, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        path = tmp_path / "figures.json"
-        written = []
-        for _ in range(2):
-            arguments = ["--program", str(program), "--only", "mosaic", "--choices", "homes", "--json", str(path)]
-            assert compare.main(arguments) == 0
+    @pytest.fixture
+    def run(self, program: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+        """Plays one recording alone; what is printed."""
+
+        def run(*arguments: str) -> str:
+            assert bench.main(["--program", str(program), "compare", "--only", "mosaic", *arguments]) == 0
             captured = capsys.readouterr()
-            assert captured.err == ""
-            written.append((captured.out, path.read_text()))
+            assert captured.err == "" and str(program) not in captured.out
+            return captured.out
+
+        return run
+
+    def test_tables_and_figures_are_the_same_each_time(self, run: Callable[..., str], tmp_path: Path) -> None:
+        path = tmp_path / "figures.json"
+        arguments = ["--choices", "homes", "--json", str(path), "--csv", str(tmp_path)]
+        written = [(run(*arguments), path.read_text()) for _ in range(2)]
         assert written[0] == written[1]
-        tables, text = written[0]
-        assert "| mosaic |" in tables
-        assert "| `homes` 1: 0 (handles stay where they were moved) |" in tables
-        assert str(program) not in tables
+        out, text = written[0]
+        assert f"`bazel run -c opt //bench -- compare --only mosaic {' '.join(arguments)}`" in out
+        assert "| mosaic |" in out
+        assert "| `homes` 1: 0 (handles stay where they were moved) |" in out
         mosaic = json.loads(text)["histories"]["mosaic"]
         assert list(mosaic["figures"]) == ["ours", "expandable", "native", "homes=0"]
         assert mosaic["bound_bytes"] <= mosaic["figures"]["ours"]["smallest_bytes"]
+        names = {"choices", "demands", "driver_time", "driver_time_to_peak", "memory"}
+        assert {file.stem for file in tmp_path.glob("*.csv")} == names
+        _, row = csv.reader((tmp_path / "memory.csv").read_text().splitlines())
+        assert f"| {' | '.join(row)} |" in out
 
     def test_recordings_of_the_user_are_played_under_their_folders_name(
-        self, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, run: Callable[..., str], tmp_path: Path
     ) -> None:
         recording = tmp_path / "mosaic.pickle.xz"
         shutil.copy(ROOT / "bench" / "histories" / recording.name, recording)
-        arguments = ["--program", str(program), "--only", "mosaic", "--also", str(recording), "--choices", "none"]
-        assert compare.main(arguments) == 0
-        out = capsys.readouterr().out
+        out = run("--also", str(recording), "--choices", "none")
         assert f"| {tmp_path.name}/mosaic.pickle.xz |" in out
         assert "option" not in out
 
-    def test_recordings_can_be_scaled_to_a_gpu(self, program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        arguments = ["--program", str(program), "--only", "mosaic", "--scale-to", "24GiB", "--choices", "none"]
-        assert compare.main(arguments) == 0
-        out = capsys.readouterr().out
+    def test_recordings_can_be_scaled_to_a_gpu(self, run: Callable[..., str]) -> None:
+        out = run("--scale-to", "24GiB", "--choices", "none")
         assert "Driver time up to the peak, ms for each GiB held then" in out
         assert "| mosaic@24GiB |" in out
 
     def test_without_its_program_it_says_so(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert compare.main(["--program", "/nonexistent/program"]) == 1
-        assert capsys.readouterr().err == (
-            "compare: /nonexistent/program cannot be started: No such file or directory\n"
-        )
+        assert bench.main(["--program", "/nonexistent/program", "compare"]) == 1
+        error = "bench compare: /nonexistent/program cannot be started: No such file or directory\n"
+        assert capsys.readouterr().err == error

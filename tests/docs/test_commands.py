@@ -43,7 +43,7 @@ NOT_RUN = {
     "scp ": "needs a second machine",
     "frugal-alloc top --prometheus": "goes on until it is stopped; tests/top/test_metrics.py",
     "DIR/run ": "measures a real GPU for minutes; tests/gpu_check/test_packed.py runs it on the simulated one",
-    "bazel run -c opt //bench:": "measures for an hour; tests/bench/test_compare.py",
+    "bazel run -c opt //bench -- ": "measures for an hour; tests/bench/test_compare.py",
     "bazel run -c opt //tests/shadow:run": "takes an hour; tools/test --thorough",
     "frugal-alloc replay gpt60 frcnn60 --device real": "needs a real GPU",
 }

@@ -1,14 +1,15 @@
-"""The figures of README.md follow from those of each run in bench/README.md."""
+"""The figures of README.md follow from those of each run in bench/measured."""
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-README, BENCH = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "bench/README.md"))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 # By the words of README.md, the name of the run; those that are not among them were made up.
 RECORDED = {
     "GPT-2, texts of any length": "gpt60",
@@ -25,22 +26,18 @@ RECORDED = {
 }
 
 
-def rows(text: str, head: str) -> dict[str, list[str]]:
-    """Of the table with that head, by its first cells, the others."""
-    lines = text.split(head, 1)[1].split("\n\n", 1)[0].splitlines()[2:]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return {first: others for first, *others in cells}
+def measured(name: str, column: str) -> dict[str, list[float]]:
+    """By run, what a cell of the table has beside each other."""
+    with open(ROOT / "bench" / "measured" / f"{name}.csv", encoding="utf-8") as file:
+        return {row["history"]: [float(part) for part in row[column].split(" / ")] for row in csv.DictReader(file)}
 
 
-LIVE = {run: float(cells[0]) for run, cells in rows(BENCH, "| history | live GiB |").items()}
+LIVE = {run: live for run, (live,) in measured("least_memory", "live GiB").items()}
 # Over the live memory: ours, expandable segments, PyTorch's default.
-SMALLEST = {
-    run: [float(ratio) for ratio in cells[5].split(" / ")]
-    for run, cells in rows(
-        BENCH.split("smallest GPU ÷ live, ours / expandable segments / native", 1)[1], "\n\n"
-    ).items()
-}
-TABLE = rows(README, "| recorded run |")
+SMALLEST = measured("memory", "smallest GPU")
+LINES = README.split("| recorded run |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+# By the first cell, the others.
+TABLE = {first: others for first, *others in ([cell.strip() for cell in line.strip("|").split("|")] for line in LINES)}
 
 
 def test_every_recorded_run_is_in_the_table() -> None:

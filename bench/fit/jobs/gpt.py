@@ -8,6 +8,33 @@ import torch
 from torch import nn
 
 WORDS = 50257
+NEW, PROMPT = 1024, (15496, 11, 314, 716)
+
+
+def generate() -> None:
+    """1,024 tokens, by 6 billion parameters and a cache of keys and values."""
+    torch.set_default_dtype(torch.bfloat16)
+    with torch.device("cuda"):
+        model = Gpt(Shape(width=4096, layers=12, heads=16, context=NEW + len(PROMPT), bias=False, gated=32768))
+    with torch.no_grad():
+        tokens = torch.tensor([PROMPT], device="cuda")
+        logits = model(tokens, 0)
+        for position in range(len(PROMPT), len(PROMPT) + NEW):
+            next_token = logits[:, -1].argmax(dim=-1, keepdim=True)
+            logits = model(next_token, position)
+
+
+def load(how: str) -> None:
+    """GPT-2 XL's weights: "once", "twice" (beside a state dictionary that is there too), or "one-by-one"."""
+    with torch.device("cuda"):
+        model = Gpt(Shape(width=1600, layers=48, heads=25, context=1024, bias=True))
+    if how == "twice":
+        state = {name: torch.empty_like(tensor) for name, tensor in model.state_dict().items()}
+        model.load_state_dict(state)
+    elif how == "one-by-one":
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.copy_(torch.empty(parameter.shape).to("cuda"))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-
-import figures
 import torch
 from diffusers import AutoencoderKL, EulerDiscreteScheduler, StableDiffusionXLPipeline, UNet2DConditionModel
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
@@ -45,7 +42,8 @@ def autoencoder() -> AutoencoderKL:
     )
 
 
-def main(images: int, dtype: torch.dtype) -> None:
+def make_images(images: int = 4, fp16: bool = False) -> None:
+    dtype = torch.half if fp16 else torch.float
     with torch.device("cuda"):
         parts = [autoencoder(), CLIPTextModel(LARGE), CLIPTextModelWithProjection(HUGE), denoiser()]
         vae, text, text_2, unet = (part.to(dtype) for part in parts)
@@ -64,12 +62,3 @@ def main(images: int, dtype: torch.dtype) -> None:
         num_images_per_prompt=images,
         num_inference_steps=2,
     )
-    figures.report()
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--images", type=int, default=4)
-    parser.add_argument("--fp16", action="store_true")
-    options = parser.parse_args()
-    main(options.images, torch.half if options.fp16 else torch.float)

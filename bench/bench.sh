@@ -1,14 +1,13 @@
 #!/bin/bash
-# play_histories.sh MODULE PROGRAM LIBRARY... -- ARGS...: runs bench/MODULE.py of the checkout that Bazel was called in,
-# with the libraries and the program just built.
+# bench.sh PROGRAM LIBRARY... -- ARGS...: runs the bench of the checkout that Bazel was called in, with the libraries and
+# the program just built.
 set -euo pipefail
-module=$1
-program=$PWD/$2
-shift 2
-root=${BUILD_WORKSPACE_DIRECTORY:?start it by: bazel run -c opt //bench:$module}
+program=$PWD/$1
+shift
+root=${BUILD_WORKSPACE_DIRECTORY:?start it by: bazel run -c opt //bench}
 python=$root/.venv/bin/python
 if [ ! -x "$python" ]; then
-    echo "$module: there is no $python; run tools/setup" >&2
+    echo "bench: there is no $python; run tools/setup" >&2
     exit 2
 fi
 libraries=$root/bindings/frugal_alloc/_lib
@@ -26,4 +25,4 @@ done
 export PYTHONPATH=$root:$root/bindings
 # Where the user is, so that a path among the arguments is taken from there.
 cd "${BUILD_WORKING_DIRECTORY:-$root}"
-exec "$python" -m "bench.$module" --program "$program" "$@"
+exec "$python" -m bench --program "$program" "$@"

@@ -1,22 +1,75 @@
-"""Plays programs with phases to their end, and counts what their last phase got."""
+"""Programs with phases, played to their end: what the last phase gets of ours and of its rivals."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
+import random
 from collections.abc import Callable
 from pathlib import Path
 
 from frugal_alloc._planning.replay import replays
+from frugal_alloc._planning.replay.history import ALLOCATE, EVENT, History
 
-from ..comparison import rivals
-from ..comparison.policy import PlayError, Policy
-from .programs import Ending, Program, ending
+from .comparison import rivals
+from .comparison.policy import PlayError, Policy
+from .generators import DEFAULT_SEED, phases
+from .generators.recorder import Recorder
 
 KEPT = rivals.KEPT.with_name("left_over")
 RIVALS = ("native", "expandable")
 ALLOCATORS = ("ours", *RIVALS)
 _FORMAT = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    name: str
+    parameters: phases.Parameters
+    # All phases but the last.
+    body: History
+
+
+@dataclasses.dataclass(frozen=True)
+class Ending:
+    """A program's last phase after the first events of its body: more of it than the GPU can hold, so no play ends."""
+
+    history: History
+    # Where the last phase begins.
+    begins_at: int
+    # Not in tensors there.
+    free_bytes: int
+
+
+Draw = Callable[[int], phases.Parameters]
+#: What a seed draws, by the name of what its sizes are.
+DRAWN: dict[str, Draw] = {"any": phases.random_parameters, "borders": phases.border_parameters}
+
+
+def program_of(which: int | str, draw: Draw = phases.random_parameters) -> Program:
+    """That of a seed, which nobody has chosen, or one of phases.FIXED by its name."""
+    if isinstance(which, str):
+        return of_parameters(which, phases.FIXED[which])
+    return of_parameters(f"{which}", draw(which), which)
+
+
+def of_parameters(name: str, parameters: phases.Parameters, seed: int = DEFAULT_SEED) -> Program:
+    return Program(name, parameters, phases.begin(random.Random(seed), parameters).history(name))
+
+
+def ending(program: Program, cut: int | None = None) -> Ending:
+    """The last phase after the body, or after its first `cut` events."""
+    parameters, recorder = program.parameters, Recorder()
+    for operation, tensor, size, stream, *_ in itertools.islice(EVENT.iter_unpack(program.body.events), cut):
+        if operation == ALLOCATE:
+            recorder.allocate(size, stream)
+        else:
+            recorder.free(tensor)
+    begins_at, free_bytes = recorder.event_count, parameters.memory - recorder.live_bytes
+    count = parameters.memory // parameters.last_size + 1
+    recorder.allocate_all([parameters.last_size] * count, parameters.last_stream)
+    return Ending(recorder.history(program.name), begins_at, free_bytes)
 
 
 @dataclasses.dataclass(frozen=True)
