@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import torch
+
+MEMORY_KINDS = ("malloc", "free", "reserve", "unreserve", "create", "map", "set_access", "unmap", "release")
 KINDS = ("create", "map", "set_access", "unmap", "release", "malloc", "free", "sync")
 
 
@@ -34,7 +37,21 @@ class Counts:
         found.update({name: after[name] - before[name] for name in after})
         found["given_back"] = -found.pop("used")
 
+    def calls(self, kinds: Sequence[str] = KINDS) -> int:
+        return sum(self._gpu.frugal_sim_calls(kind.encode()) for kind in kinds)
+
+    def driver_ns(self) -> int:
+        return self._gpu.frugal_sim_driver_ns()
+
     def _now(self) -> dict[str, int]:
-        calls = {kind: self._gpu.frugal_sim_calls(kind.encode()) for kind in KINDS}
-        used = self._gpu.frugal_sim_memory_used(0)
-        return {"calls": sum(calls.values()), **calls, "driver_ns": self._gpu.frugal_sim_driver_ns(), "used": used}
+        return {"calls": self.calls(), "driver_ns": self.driver_ns(), "used": self._gpu.frugal_sim_memory_used(0)}
+
+
+def driver_effort() -> dict[str, int | None]:
+    """Driver calls for memory so far, and the modelled time of all calls; on a real GPU its allocations and frees."""
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "frugal_sim_calls"):
+        stats = torch.cuda.memory_stats()
+        return {"driver_calls": stats["num_device_alloc"] + stats["num_device_free"], "driver_ns": None}
+    counted = Counts()
+    return {"driver_calls": counted.calls(MEMORY_KINDS), "driver_ns": counted.driver_ns()}

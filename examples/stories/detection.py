@@ -5,12 +5,12 @@
 Data and weights are random: what is looked at is the memory.
 """
 
-import argparse
-import pathlib
 import random
 import sys
+import time
 
-import allocators
+import counts
+import story
 import torch
 from torchvision.models.detection import retinanet_resnet50_fpn
 
@@ -35,36 +35,30 @@ def batch(size: int, grouped: bool) -> tuple[list[torch.Tensor], list[dict[str, 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--allocator", choices=allocators.ALLOCATORS, default="native")
-    parser.add_argument("--batch", type=allocators.count, default=3, help="images in a step (default 3)")
+    parser = story.parser(__doc__)
+    parser.add_argument("--batch", type=story.count, default=3, help="images in a step (default 3)")
     parser.add_argument("--grouped", action="store_true", help="landscapes and portraits in batches of their own")
     parser.add_argument("--largest", type=int, choices=SCALES, default=608, help="largest scale (default 608)")
-    parser.add_argument("--steps", type=allocators.count, default=14, help="steps (default 14)")
+    parser.add_argument("--steps", type=story.count, default=14, help="steps (default 14)")
     parser.add_argument("--seed", type=int, default=0, help="of images and scales (default 0)")
-    parser.add_argument("--json", type=pathlib.Path, help="write the memory of each step to this file")
     options = parser.parse_args()
-    allocators.use(options.allocator)
+    start = time.monotonic()
+    story.use(options.allocator)
     torch.manual_seed(options.seed)
     random.seed(options.seed)
     scales = [one for one in SCALES if one <= options.largest]
     model = retinanet_resnet50_fpn(weights=None, weights_backbone=None, min_size=scales).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9, weight_decay=1e-4)
-    course, failed_in = allocators.Course(), None
-    for step in range(1, options.steps + 1):
-        try:
-            losses = model(*batch(options.batch, options.grouped))
-            optimizer.zero_grad()
-            sum(losses.values()).backward()
-            optimizer.step()
-        except torch.OutOfMemoryError as error:
-            print(f"step {step}: {error}", file=sys.stderr)
-            failed_in = step
-        course.step()
-        if failed_in:
-            break
-    course.write(options.json, failed_in=failed_in)
-    return 0 if failed_in is None else 1
+
+    def train_step() -> None:
+        losses = model(*batch(options.batch, options.grouped))
+        optimizer.zero_grad()
+        sum(losses.values()).backward()
+        optimizer.step()
+
+    course = story.Course()
+    course.run(options.steps, train_step)
+    return course.end(options.json, **counts.driver_effort(), seconds=time.monotonic() - start)
 
 
 if __name__ == "__main__":

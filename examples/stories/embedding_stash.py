@@ -5,10 +5,9 @@
 The sizes are the report's. Copies to the host are left out, since they change no memory of the GPU.
 """
 
-import argparse
-import pathlib
+import sys
 
-import allocators
+import story
 import torch
 
 GIB = 1 << 30
@@ -27,21 +26,17 @@ def train_step() -> None:
     tables.untyped_storage().resize_(TABLES * GIB)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--allocator", choices=allocators.ALLOCATORS, default="native")
-    parser.add_argument("--steps", type=int, default=10, help="training steps (default 10)")
-    parser.add_argument("--json", type=pathlib.Path, help="write the most memory of each step to this file")
+def main() -> int:
+    parser = story.parser(__doc__)
+    parser.add_argument("--steps", type=story.count, default=10, help="training steps (default 10)")
     options = parser.parse_args()
-    allocators.use(options.allocator)
-    course = allocators.Course()
-    for number in range(1, options.steps + 1):
-        train_step()
-        used, held = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+    story.use(options.allocator)
+    course = story.Course()
+    course.run(options.steps, train_step)
+    for number, (used, held) in enumerate(course.steps, 1):
         print(f"step {number}: at most {used / GIB:.2f} GiB in tensors, {held / GIB:.2f} GiB held")
-        course.step()
-    course.write(options.json)
+    return course.end(options.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -6,11 +6,7 @@
 The sizes are those of the report. What PyTorch's allocator does with them depends on PYTORCH_ALLOC_CONF.
 """
 
-import argparse
-import json
-import pathlib
-
-import allocators
+import story
 import torch
 
 MIB = 1 << 20
@@ -36,12 +32,10 @@ def state() -> tuple[int, int, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--allocator", choices=allocators.ALLOCATORS, default="native")
-    parser.add_argument("--requests", type=int, default=131, help="requests (default 131)")
-    parser.add_argument("--json", type=pathlib.Path, help="write the memory after each request to this file")
+    parser = story.parser(__doc__)
+    parser.add_argument("--requests", type=story.count, default=131, help="requests (default 131)")
     options = parser.parse_args()
-    allocators.use(options.allocator)
+    story.use(options.allocator)
     kept, states = [tensor(WEIGHTS_MIB)], []
     for request in range(options.requests):
         kept.append(answer())
@@ -53,8 +47,7 @@ def main() -> None:
             )
     free, total = torch.cuda.mem_get_info()
     print(f"{free // MIB} of {total // MIB} MiB are left for others at the end")
-    if options.json:
-        options.json.write_text(json.dumps({"requests": states}), encoding="utf-8")
+    story.end(options.json, error=None, requests=states)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,11 @@
 Memory runs out with each allocator; frugal_alloc says before why.
 """
 
-import argparse
 import json
-import pathlib
 import sys
 from typing import Any
 
-import allocators
+import story
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -40,13 +38,13 @@ def evaluate(model: nn.Module, batches: DataLoader, losses: list[Any], healed: b
 class Reports:
     """What frugal_alloc says at the end of each epoch; nothing with PyTorch's own allocator."""
 
-    def __init__(self, allocator: allocators.Allocator) -> None:
+    def __init__(self, allocator: str) -> None:
         self._on = allocator == "frugal"
         self.text: str | None = None
         # Of each epoch its number, the first verdict, and the epochs that are left by it.
         self.forecasts: list[list[Any]] = []
 
-    def epoch_end(self, epoch: int) -> None:
+    def epoch_end(self) -> None:
         if not self._on:
             return
         import frugal_alloc
@@ -55,49 +53,43 @@ class Reports:
         report = frugal_alloc.report()
         verdict = next(iter(json.loads(report.to_json())["verdicts"]), {"kind": None, "out_of_memory_in": None})
         left = verdict["out_of_memory_in"]
-        self.forecasts.append([epoch, verdict["kind"], left and left["epochs"]])
+        self.forecasts.append([len(self.forecasts) + 1, verdict["kind"], left and left["epochs"]])
         if verdict["kind"] == "leak" and self.text is None:
             self.text = str(report)
             print(self.text)
 
     def figures(self) -> dict[str, Any]:
-        """The memory of the GPU, and what was in use over time."""
+        """What it can have of the GPU, what was said, and (epochs ended, most bytes in use since the point before)."""
         if not self._on:
             return {}
         import frugal_alloc
 
         document = json.loads(frugal_alloc.report().to_json())
-        return {"gpu": document["gpus"][0], "timeline": document["timeline"]}
+        available = document["gpus"][0]["total_bytes"] - document["gpus"][0]["outside_bytes"]
+        points = [[epoch, peak] for _, _, epoch, _, _, peak, _ in document["timeline"]["points"]]
+        return {"available_bytes": available, "forecasts": self.forecasts, "report": self.text, "points": points}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--allocator", choices=allocators.ALLOCATORS, default="native")
+    parser = story.parser(__doc__)
     parser.add_argument("--healed", action="store_true", help="keep loss.item()")
-    parser.add_argument("--epochs", type=allocators.count, default=24, help="epochs (default 24)")
-    parser.add_argument("--json", type=pathlib.Path, help="write what was found to this file")
+    parser.add_argument("--epochs", type=story.count, default=24, help="epochs (default 24)")
     options = parser.parse_args()
-    allocators.use(options.allocator)
+    story.use(options.allocator)
     layers = [layer for _ in range(6) for layer in (nn.Linear(FEATURES, FEATURES), nn.ReLU())]
     model = nn.Sequential(*layers, nn.Linear(FEATURES, CLASSES)).cuda()
     optimizer = torch.optim.Adam(model.parameters())
     training, held_out = new_loader(4), new_loader(3)
     losses: list[Any] = []
-    course, reports, failed_in = allocators.Course(), Reports(options.allocator), None
-    for epoch in range(1, options.epochs + 1):
-        try:
-            train(model, optimizer, training)
-            evaluate(model, held_out, losses, options.healed)
-        except torch.OutOfMemoryError as error:
-            print(f"epoch {epoch}: {error}", file=sys.stderr)
-            failed_in = epoch
-        course.step()
-        if failed_in:
-            break
-        reports.epoch_end(epoch)
-    found = {"failed_in": failed_in, "forecasts": reports.forecasts, "report": reports.text}
-    course.write(options.json, **found, **reports.figures())
-    return 0 if failed_in is None else 1
+    course, reports = story.Course(), Reports(options.allocator)
+
+    def epoch() -> None:
+        train(model, optimizer, training)
+        evaluate(model, held_out, losses, options.healed)
+        reports.epoch_end()
+
+    course.run(options.epochs, epoch, "epoch")
+    return course.end(options.json, **reports.figures())
 
 
 if __name__ == "__main__":

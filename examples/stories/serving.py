@@ -7,12 +7,11 @@ The model is two layers of the size that Llama 2 7B has 32 of. Weights and promp
 
 import argparse
 import dataclasses
-import pathlib
 import random
 import sys
 from collections.abc import Iterator
 
-import allocators
+import story
 import torch
 from torch import nn
 from torch.nn import functional
@@ -82,8 +81,9 @@ class Model(nn.Module):
 
 
 class Server:
-    def __init__(self, model: Model, budget: int, course: allocators.Course) -> None:
-        self._model, self._budget, self._course = model, budget, course
+    def __init__(self, model: Model, budget: int, waiting: Iterator[Request]) -> None:
+        self._model, self._budget, self._waiting = model, budget, waiting
+        self._next = next(waiting)
         self._running: list[Request] = []
         self.completed, self.evicted, self.most_tokens = 0, 0, 0
 
@@ -102,7 +102,10 @@ class Server:
         self.most_tokens = max(self.most_tokens, sum(one.tokens for one in self._running))
 
     def step(self) -> None:
-        """One more token of each request that runs."""
+        """Takes what fits, of the requests that always wait; then one more token of each that runs."""
+        while self.fits(self._next.prompt * TOKEN_BYTES):
+            self.take(self._next)
+            self._next = next(self._waiting)
         while not self.fits(len(self._running) * TOKEN_BYTES):
             self._running.pop()
             self.evicted += 1
@@ -113,7 +116,6 @@ class Server:
             request.made += 1
         self._running = [one for one in running if one.made < one.wanted]
         self.completed += len(running) - len(self._running)
-        self._course.step()
 
 
 def part(text: str) -> float:
@@ -128,43 +130,24 @@ def requests(chance: random.Random) -> Iterator[Request]:
         yield Request(prompt=int(128 * 32 ** chance.random()), wanted=chance.randint(8, 128))
 
 
-def serve(server: Server, steps: int) -> None:
-    """There is always a request that waits."""
-    waiting = requests(random.Random(0))
-    request = next(waiting)
-    for _ in range(steps):
-        while server.fits(request.prompt * TOKEN_BYTES):
-            server.take(request)
-            request = next(waiting)
-        server.step()
-
-
 @torch.inference_mode()
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--allocator", choices=allocators.ALLOCATORS, default="native")
-    parser.add_argument("--steps", type=allocators.count, default=50, help="tokens that each request gets (default 50)")
+    parser = story.parser(__doc__)
+    parser.add_argument("--steps", type=story.count, default=50, help="tokens that each request gets (default 50)")
     parser.add_argument("--budget", type=part, default=0.92, help="part of the memory for tensors (default 0.92)")
-    parser.add_argument("--json", type=pathlib.Path, help="write the memory of each step to this file")
     options = parser.parse_args()
-    allocators.use(options.allocator)
+    story.use(options.allocator)
     torch.set_default_dtype(torch.bfloat16)
     with torch.device("cuda"):
         model = Model()
-    course, failed = allocators.Course(), False
+    course = story.Course()
     free, _ = torch.cuda.mem_get_info()
     available = torch.cuda.memory_reserved() + free
-    server = Server(model, int(options.budget * available), course)
-    try:
-        serve(server, options.steps)
-    except torch.OutOfMemoryError as error:
-        print(error, file=sys.stderr)
-        failed = True
-        course.step()
+    server = Server(model, int(options.budget * available), requests(random.Random(0)))
+    course.run(options.steps, server.step)
     told = {"completed": server.completed, "evicted": server.evicted, "most_tokens": server.most_tokens}
     print(", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in told.items()))
-    course.write(options.json, failed=failed, available_bytes=available, **told)
-    return int(failed)
+    return course.end(options.json, available_bytes=available, **told)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,9 @@ With --current-stream the model is set up on the stream that trains it. The prog
 scattering are left out but for the memory that they take.
 """
 
-import argparse
 import contextlib
-import json
-import pathlib
 
-import allocators
+import story
 import torch
 from torch.nn import functional
 
@@ -53,14 +50,12 @@ def train_step(model: list[Layer]) -> list[Layer]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--allocator", choices=allocators.ALLOCATORS, default="native")
+    parser = story.parser(__doc__)
     parser.add_argument("--current-stream", action="store_true", help="set the model up on the stream that trains it")
     parser.add_argument("--empty-cache", action="store_true", help="call torch.cuda.empty_cache() after the set-up")
-    parser.add_argument("--steps", type=int, default=2, help="training steps (default 2)")
-    parser.add_argument("--json", type=pathlib.Path, help="write the most memory to this file")
+    parser.add_argument("--steps", type=story.count, default=2, help="training steps (default 2)")
     options = parser.parse_args()
-    allocators.use(options.allocator)
+    story.use(options.allocator)
     training, side = torch.cuda.current_stream(), torch.cuda.Stream()
     side.wait_stream(training)
     with contextlib.nullcontext() if options.current_stream else torch.cuda.stream(side):
@@ -75,8 +70,7 @@ def main() -> None:
     most["retries"] = torch.cuda.memory_stats()["num_alloc_retries"]
     print(f"at most {most['allocated'] // MIB} MiB in tensors, {most['reserved'] // MIB} MiB held")
     print(f"{free // MIB} of {total // MIB} MiB are left for others; {most['retries']} retries")
-    if options.json:
-        options.json.write_text(json.dumps({"most": most, "free": free}), encoding="utf-8")
+    story.end(options.json, error=None, **most)
 
 
 if __name__ == "__main__":

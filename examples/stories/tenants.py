@@ -7,15 +7,13 @@ the second half the training evaluates and the server is busy.
 """
 
 import argparse
-import json
 import multiprocessing
-import pathlib
 import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
-import allocators
+import story
 import torch
 from torch import nn
 
@@ -74,7 +72,7 @@ def wait_for_idle_release() -> None:
 
 def tenant(name: str, options: argparse.Namespace, turns: Connection) -> None:
     """Does what it is told, and answers with the error and its memory: the most in use, in use then, held."""
-    allocators.use(options.allocator)
+    story.use(options.allocator)
     if options.limit and name == "training":
         import frugal_alloc
 
@@ -102,18 +100,16 @@ def phases(options: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--allocator", choices=allocators.ALLOCATORS, default="native")
+    parser = story.parser(__doc__)
     ends = parser.add_mutually_exclusive_group()
     ends.add_argument("--give-back", action="store_true", help="torch.cuda.empty_cache() where a phase ends")
     ends.add_argument(
         "--idle-release", action="store_true", help="frugal_alloc's setting idle_release instead: waits for its thread"
     )
     parser.add_argument(
-        "--limit", type=allocators.count, metavar="MIB", help="frugal_alloc's setting memory_limit for the training"
+        "--limit", type=story.count, metavar="MIB", help="frugal_alloc's setting memory_limit for the training"
     )
-    parser.add_argument("--rounds", type=allocators.count, default=2, help="rounds of both (default 2)")
-    parser.add_argument("--json", type=pathlib.Path, help="write the memory of both at each turn to this file")
+    parser.add_argument("--rounds", type=story.count, default=2, help="rounds of both (default 2)")
     options = parser.parse_args()
     if (options.idle_release or options.limit) and options.allocator != "frugal":
         parser.error("--idle-release and --limit are frugal_alloc's: add --allocator frugal")
@@ -124,7 +120,7 @@ def main() -> int:
     options = arguments()
     # The parent uses no CUDA, so that its children may.
     forked = multiprocessing.get_context("fork")
-    tenants, processes, failed = {}, [], None
+    tenants, processes, failed, error = {}, [], None, None
     for name in ("training", "server"):
         tenants[name], theirs = forked.Pipe()
         processes.append(forked.Process(target=tenant, args=(name, options, theirs), daemon=True))
@@ -141,9 +137,7 @@ def main() -> int:
     for one, process in zip(tenants.values(), processes, strict=True):
         one.send(None)
         process.join()
-    if options.json:
-        options.json.write_text(json.dumps({"failed": failed, "turns": turns}), encoding="utf-8")
-    return 0 if failed is None else 1
+    return story.end(options.json, error, failed=failed, turns=turns)
 
 
 if __name__ == "__main__":

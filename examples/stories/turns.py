@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import pathlib
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-import allocators
 import counts
 import segments
+import story
 import torch
 import turns_models
 from torch import multiprocessing
@@ -77,7 +77,7 @@ def way_of(name: str) -> Awake | segments.Segments:
         name: "keep": PyTorch's allocator, and nothing sleeps; "saver" and "vllm": segments of its pools sleep, as with
             torch_memory_saver and with vLLM; "frugal": tensors of frugal_alloc do.
     """
-    allocators.use("frugal" if name == "frugal" else "native")
+    story.use("frugal" if name == "frugal" else "native")
     if name == "keep":
         return Awake()
     return Frugal() if name == "frugal" else segments.Segments(gives_back_empty=name == "vllm")
@@ -146,13 +146,13 @@ class Course:
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
-        self._used: dict[str, int] = {}
+        self._used: dict[int, int] = {}
 
-    def asked(self, ask: Callable[..., tuple[Any, tuple[int, int]]], who: str, process: str) -> Callable[..., Any]:
+    def asked(self, ask: Callable[..., tuple[Any, int, int]], who: str, process: int) -> Callable[..., Any]:
         """`ask`, of which each answer is written down; its process is one of those that use the GPU."""
 
         def do(action: str, *arguments: Any, **named: Any) -> Any:
-            found, (most, now) = ask(action, *arguments, **named)
+            found, most, now = ask(action, *arguments, **named)
             others = sum(used for other, used in self._used.items() if other != process)
             self._used[process] = now
             event = {"who": who, "action": action, "most": most + others, "now": now + others}
@@ -182,43 +182,26 @@ def play(server: Callable[..., Any], trainer: Callable[..., Any], apart: bool, t
     return {"losses": losses, "tokens": tokens}
 
 
-def answer(options: argparse.Namespace, asked: Any) -> None:
-    """Does what it is asked for, in a process of its own."""
-    actor = Actor(options.way, turns_models.SIZES[options.sizes])
-    while request := asked.recv():
-        action, arguments, named = request
-        try:
-            found = getattr(actor, action)(*arguments, **named)
-        except torch.OutOfMemoryError as refused:
-            found = refused
-        asked.send((found, actor.memory()))
+class Process:
+    """An actor, in a process of its own if the GPU is shared by two."""
 
+    _actor: Actor | None = None
 
-@contextlib.contextmanager
-def process(options: argparse.Namespace) -> Iterator[Callable[..., tuple[Any, tuple[int, int]]]]:
-    ours, theirs = multiprocessing.get_context("fork").Pipe()
-    started = multiprocessing.get_context("fork").Process(target=answer, args=(options, theirs), daemon=True)
-    started.start()
-    theirs.close()  # so that its end is noticed
+    @classmethod
+    def answer(cls, options: argparse.Namespace, action: str, arguments: Any, named: Any) -> tuple[Any, int, int]:
+        """What the process's actor answers, and the most memory in use since it was asked last, and now."""
+        if cls._actor is None:
+            cls._actor = Actor(options.way, turns_models.SIZES[options.sizes])
+        return getattr(cls._actor, action)(*arguments, **named), *cls._actor.memory()
 
-    def ask(action: str, *arguments: Any, **named: Any) -> tuple[Any, tuple[int, int]]:
-        ours.send((action, arguments, named))
-        found, memory = ours.recv()
-        if isinstance(found, torch.OutOfMemoryError):
-            raise found
-        return found, memory
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        forked = multiprocessing.get_context("fork")
+        self._own = ProcessPoolExecutor(1, forked) if options.processes == 2 else None
 
-    try:
-        yield ask
-    finally:
-        ours.send(None)
-        started.join()
-
-
-@contextlib.contextmanager
-def here(options: argparse.Namespace) -> Iterator[Callable[..., tuple[Any, tuple[int, int]]]]:
-    actor = Actor(options.way, turns_models.SIZES[options.sizes])
-    yield lambda action, *arguments, **named: (getattr(actor, action)(*arguments, **named), actor.memory())
+    def ask(self, action: str, *arguments: Any, **named: Any) -> tuple[Any, int, int]:
+        question = self._options, action, arguments, named
+        return self._own.submit(Process.answer, *question).result() if self._own else Process.answer(*question)
 
 
 def arguments() -> argparse.Namespace:
@@ -226,7 +209,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--way", choices=WAYS, default="frugal")
     parser.add_argument("--processes", type=int, choices=(1, 2), default=1)
     parser.add_argument("--sizes", choices=turns_models.SIZES, default="large")
-    parser.add_argument("--turns", type=allocators.count, default=3, help="turns of both (default 3)")
+    parser.add_argument("--turns", type=story.count, default=3, help="turns of both (default 3)")
     parser.add_argument("--json", type=pathlib.Path, help="write what happened to this file")
     return parser.parse_args()
 
@@ -234,23 +217,19 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     course, made, failed = Course(), {}, None
-    with contextlib.ExitStack() as stack:
-        asks = [stack.enter_context((here, process)[options.processes - 1](options)) for _ in range(options.processes)]
-        server, trainer = (
-            course.asked(ask, who, str(number))
-            for ask, who, number in zip((asks[0], asks[-1]), ("server", "trainer"), (0, len(asks) - 1), strict=True)
-        )
-        try:
-            made = play(server, trainer, options.processes == 2, options.turns)
-        except torch.OutOfMemoryError as refused:
-            failed = str(refused).partition(" GPU 0")[0]
-            print(failed, file=sys.stderr)
-    print(
-        f"losses {made.get('losses')}; at most {max(one['most'] for one in course.events) / (1 << 30):.2f} GiB in use"
+    processes = [Process(options) for _ in range(options.processes)]
+    server, trainer = (
+        course.asked(processes[0].ask, "server", 1),
+        course.asked(processes[-1].ask, "trainer", options.processes),
     )
-    if options.json:
-        options.json.write_text(json.dumps({"failed": failed, "events": course.events, **made}), encoding="utf-8")
-    return 0 if failed is None else 1
+    try:
+        made = play(server, trainer, options.processes == 2, options.turns)
+    except torch.OutOfMemoryError as refused:
+        failed = str(refused).partition(" GPU 0")[0]
+        print(failed, file=sys.stderr)
+    largest = max(event["most"] for event in course.events) / (1 << 30)
+    print(f"losses {made.get('losses')}; at most {largest:.2f} GiB in use")
+    return story.end(options.json, failed, events=course.events, **made)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -13,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "reports")]
 import browser  # noqa: E402
 from browser import Browser  # noqa: E402
-from pictures.all_pictures import ALL, file_of, name_of  # noqa: E402
+from pictures import cases  # noqa: E402
 
 chromium = browser.chromium
 # Of a letter's height on the screen, in pixels.
@@ -28,13 +27,13 @@ TEXTS = """[...document.querySelectorAll("text")].filter((one) => one.getBoundin
 })"""
 
 
-@pytest.mark.parametrize("one", ALL, ids=name_of)
+@pytest.mark.parametrize("picture", cases.PICTURES)
 @pytest.mark.parametrize("width", [390, 860])
 def test_text_is_large_enough_and_in_sight_and_apart(
-    chromium: Browser, tmp_path: Path, one: ModuleType, width: int
+    chromium: Browser, tmp_path: Path, picture: str, width: int
 ) -> None:
     page = tmp_path / "page.html"
-    page.write_text(PAGE + file_of(one).read_text(encoding="utf-8"), encoding="utf-8")
+    page.write_text(PAGE + cases.file_of(picture).read_text(encoding="utf-8"), encoding="utf-8")
     chromium.show(page, width=width, height=1000)
     texts = chromium.value(TEXTS)
     assert len(texts) > 5

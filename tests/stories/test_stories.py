@@ -6,20 +6,14 @@ All run with the order of their work checked: no byte is handed on before its la
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import fork_server
-import frugal_alloc
 import pytest
-from frugal_alloc._simulation import simulated_gpu
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-PACKAGE = Path(frugal_alloc.__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
+STORIES = ROOT / "examples" / "stories"
 ORDER = re.compile(r"the order of (?P<accesses>\d+) accesses was checked, (?P<violations>\d+) violations?")
 # Each makes ten times as many.
 FEWEST_ACCESSES = 500
@@ -40,23 +34,15 @@ class Ended(NamedTuple):
 
     def line(self, row: dict[str, Any]) -> str:
         """The code of the line that a verdict or an error names."""
-        return (HERE / Path(row["file"]).name).read_text().splitlines()[row["line"] - 1].strip()
+        return (STORIES / Path(row["file"]).name).read_text().splitlines()[row["line"] - 1].strip()
 
 
 @pytest.fixture
-def tell(tmp_path: Path) -> Any:
-    """Runs a story on a simulated GPU with values, in a folder of its own."""
+def tell(run_story: Any, tmp_path: Path) -> Any:
+    """Runs a story with values, its late streams late."""
 
-    def run(story: str, memory_mib: int, *arguments: str, values: str = "cpu", **variables: str) -> Ended:
-        environment = (
-            simulated_gpu.environment(memory_mib << 20, values=values)
-            | variables
-            | {"FRUGAL_SIM_ORDER": "1", "FRUGAL_SIM_LATE": "1"}
-        )
-        path = filter(None, (str(PACKAGE), environment.get("PYTHONPATH")))
-        environment["PYTHONPATH"] = os.pathsep.join(path)
-        command = [sys.executable, str(HERE / story), *arguments]
-        done = fork_server.run(command, env=environment, cwd=tmp_path)
+    def run(story: str, memory_mib: int, *arguments: str, **options: str) -> Ended:
+        done = run_story(story, memory_mib, *arguments, FRUGAL_SIM_LATE="1", **options)
         reports = list(tmp_path.glob("frugal-*.json"))
         report = json.loads(reports[0].read_text()) if reports else None
         order = ORDER.search(done.stderr)
@@ -73,12 +59,12 @@ def kinds(report: dict[str, Any]) -> list[str]:
 
 
 def test_detection_that_only_exits_with_status_1_leaves_a_report_that_says_too_big(tell: Any) -> None:
-    ended = tell("detection.py", 1024)
+    ended = tell("caught_error.py", 1024)
     assert (ended.status, ended.out) == (1, "")
     assert "out of memory" not in ended.err
     assert ended.report["oom"]["verdict"] == "too_big"
     # The helper tensor of 256 MiB that is used after the model only, and the copies of the inputs.
-    assert "256.00 MiB stories/detection.py" in ended.error
+    assert "256.00 MiB stories/caught_error.py" in ended.error
     assert re.search(r"`helper` \(256\.00 MiB\) is not needed while line \d+ .* runs: make it afterwards", ended.error)
     assert ended.line(ended.report["oom"]) == "losses = model(inputs, boxes)"
 
@@ -123,7 +109,7 @@ def test_mask_rcnn_is_too_big_at_its_largest_images(tell: Any) -> None:
 
 @pytest.mark.parametrize(
     ("story", "memory_mib"),
-    [("detection.py", 1024), ("research.py", 768), ("launch_failure.py", 768), ("mask_rcnn.py", 864)],
+    [("caught_error.py", 1024), ("research.py", 768), ("launch_failure.py", 768), ("mask_rcnn.py", 864)],
 )
 def test_healed_story_fits_on_the_same_gpu_and_leaks_nothing(tell: Any, story: str, memory_mib: int) -> None:
     ended = tell(story, memory_mib, "--healed", FRUGAL_ALLOC_CONF="report_dir:.")

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
-import fork_server
-import frugal_alloc
 import pytest
-from frugal_alloc._simulation import simulated_gpu
-
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = Path(frugal_alloc.__file__).resolve().parents[1]
-PROGRAM = ROOT / "examples" / "stories" / "turns.py"
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Any:
-    """Runs the program with small models and with values, the order of its work checked; returns what it wrote."""
+def play(run_story: Any, tmp_path: Path) -> Any:
+    """Runs the program with small models and with values; returns what it wrote."""
 
     def run(way: str, processes: int = 1) -> dict[str, Any]:
         file = tmp_path / "turns.json"
-        environment = simulated_gpu.environment(2 << 30, values="cpu")
-        path = filter(None, (str(PACKAGE), environment.get("PYTHONPATH")))
-        environment |= {
-            "PYTHONPATH": os.pathsep.join(path),
-            "FRUGAL_SIM_ORDER": "1",
-            "FRUGAL_SIM_NODE": str(tmp_path / "node"),
-        }
         options = ("--way", way, "--processes", str(processes), "--sizes", "small", "--json", str(file))
-        done = fork_server.run([sys.executable, str(PROGRAM), *options], env=environment, cwd=tmp_path)
+        done = run_story("turns.py", 2048, *options, FRUGAL_SIM_NODE=str(tmp_path / "node"))
         assert done.returncode == 0, done.stderr
         return json.loads(file.read_text())
 

@@ -4,5 +4,5 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The package as it is in this checkout, for whichever Python draws.
-sys.path.insert(0, str(ROOT / "bindings"))
+# The package as it is in this checkout, for whichever Python draws, and what runs its programs.
+sys.path[:0] = [str(ROOT / "bindings"), str(ROOT / "tests")]

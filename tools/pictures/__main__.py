@@ -10,8 +10,7 @@ if importlib.util.find_spec("matplotlib") is None:
     print("python tools/pictures: matplotlib is not installed; run tools/setup, then .venv/bin/python", file=sys.stderr)
     sys.exit(2)
 
-from pictures import pages, recorded
-from pictures.all_pictures import ALL, RECORDED, drawn, file_of, name_of, told
+from pictures import cases, pages, runs
 
 
 def main() -> int:
@@ -23,16 +22,16 @@ def main() -> int:
     )
     if parser.parse_args().record:
         try:
-            found = {name_of(picture): picture.record() for picture in RECORDED}
+            found = {name: one.record() for name, one in cases.SHOWN.items() if one.record}
             for name, data in found.items():
-                recorded.write(name, data)
+                runs.write(name, data)
         except Exception as error:
             # Whatever a run fails with; the pictures are as they were.
             print(f"nothing was recorded: {type(error).__name__}: {error}", file=sys.stderr)
             return 2
-    for picture in ALL:
-        file_of(picture).write_text(drawn(picture), encoding="utf-8")
-    figures = told()
+    for picture in cases.PICTURES:
+        cases.file_of(picture).write_text(cases.drawn(picture), encoding="utf-8")
+    figures = cases.told()
     for document in pages.DOCUMENTS:
         document.write_text(pages.filled(document, figures), encoding="utf-8")
     return 0

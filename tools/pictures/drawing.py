@@ -1,4 +1,4 @@
-"""What all pictures are drawn with: matplotlib's figures as SVG, in colours for a light and a dark page.
+"""What all pictures are drawn with: charts and boxes by matplotlib, as SVG in colours for a light and a dark page.
 
 A picture paints its own background, so that it can be read on a page whose theme is not the one that the reader's
 system asks for. It is drawn twice, for wide and for narrow screens, and shows the one that suits the width at which it
@@ -11,12 +11,17 @@ import io
 import pathlib
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyBboxPatch, Patch
+from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import blended_transform_factory
 
 WIDTH = 860
 # Narrower than so many pixels on the screen, a picture shows what was drawn for a phone.
@@ -35,15 +40,14 @@ class Colour(NamedTuple):
     dark: str
 
 
-# Of text, each with a contrast of at least 4.5 to the background. Orange, blue and purple stay apart for all kinds of
-# colour blindness; nothing is told by colour alone.
+# Of text, each with a contrast of at least 4.5 to the background. Orange and blue stay apart for all kinds of colour
+# blindness; nothing is told by colour alone.
 TEXT = {
     "ink": Colour("#1f2328", "#e6edf3"),
     "note": Colour("#59636e", "#9da7b3"),
     "bad": Colour("#b42318", "#ff8a80"),
     "good": Colour("#0f6b3c", "#56d364"),
     "native": Colour("#a84300", "#ff9f5c"),
-    "expandable": Colour("#8f3470", "#f0a6d0"),
     "ours": Colour("#0a55b0", "#6fb3ff"),
 }
 COLOURS = TEXT | {
@@ -52,7 +56,6 @@ COLOURS = TEXT | {
     "live": Colour("#cfd3d7", "#30363d"),
     "tensor": Colour("#c3cedd", "#37465c"),
     "free": Colour("#6e7781", "#9198a1"),
-    "gone": Colour("#c4cad1", "#3d444d"),
     "new": Colour("#8fd6ae", "#14603a"),
 }
 #: By name, the colour to draw with: that of a light page, which the SVG changes for a dark one.
@@ -119,3 +122,125 @@ def _style_sheet() -> str:
             f"@media (max-width: {NARROW_BELOW}px) {{ .wide {{ display: none; }} .narrow {{ display: inline; }} }}",
         ]
     )
+
+
+# --- Pieces of memory as boxes, at pixels from the upper left.
+
+_KINDS = {
+    "tensor": {"fc": LIGHT["tensor"], "lw": 0},
+    "new": {"fc": LIGHT["new"], "lw": 0},
+    "free": {"fill": False, "ec": LIGHT["free"], "lw": 2, "ls": (0, (2.5, 2))},
+    "wanted": {"fill": False, "ec": LIGHT["bad"], "lw": 2},
+}
+
+
+def canvas(figure: Figure) -> Axes:
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set(xlim=(0, WIDTH), ylim=(figure.get_figheight() * 72, 0))
+    return axes
+
+
+def box(axes: Axes, x: float, y: float, width: float, height: float, kind: str) -> None:
+    axes.add_patch(FancyBboxPatch((x, y), width, height, "round,pad=0,rounding_size=4", **_KINDS[kind]))
+
+
+def write(axes: Axes, x: float, y: float, words: str, kind: str = "ink", **options: object) -> None:
+    """Text below `y`. What has an outcome's colour is bold."""
+    weight = "bold" if kind in ("good", "bad") else "normal"
+    axes.text(x, y, words, **({"color": LIGHT[kind], "va": "top", "weight": weight} | options))
+
+
+def legend(axes: Axes, named: Mapping[str, str], left: float, told: str) -> None:
+    """Along the lower side: what each kind of box is, and one more fact."""
+    handles = [
+        *(Patch(label=words, **_KINDS[kind]) for kind, words in named.items()),
+        Patch(fill=False, lw=0, label=told),
+    ]
+    place = {"loc": "lower left", "bbox_to_anchor": (left / WIDTH, 0.01), "ncols": len(handles)}
+    axes.legend(handles=handles, handlelength=1, handleheight=1, borderpad=0, labelcolor=LIGHT["note"], **place)
+
+
+# --- Memory over steps, epochs or requests, as lines that keep their value until their next point.
+
+CHART_HEIGHT = 540
+_DASHED = ("native", "bad")
+_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20}
+
+
+class Line(NamedTuple):
+    """`points` are (x, bytes), by rising x. `kind` is its colour: an allocator's, or "bad" and "good" for a program
+    before and after it is mended; "live" is a filled area."""
+
+    name: str
+    kind: str
+    points: Sequence[tuple[float, float]]
+
+
+class Mark(NamedTuple):
+    """A moment at (x, bytes), such as "out of memory", in the colour of its line; `shape` is a marker of matplotlib."""
+
+    name: str
+    kind: str
+    shape: str
+    x: float
+    value: float
+
+
+class Chart(NamedTuple):
+    """`x_name` stands below it ("training step"), `unit` at its left side. Lines are drawn one over the other. `level`
+    has the name and the bytes of a horizontal line over the whole width, such as the GPU's memory."""
+
+    title: str
+    x_name: str
+    unit: str
+    lines: Sequence[Line]
+    level: tuple[str, float] | None = None
+    marks: Sequence[Mark] = ()
+
+
+def chart(drawn: Chart, said: str) -> str:
+    """The SVG file's text; `said` tells the picture in words, for who does not see it."""
+    return picture(f"{drawn.title}. {said}", CHART_HEIGHT, lambda figure, size: _chart(drawn, figure, size))
+
+
+def _chart(drawn: Chart, figure: Figure, size: float) -> None:
+    figure.set_layout_engine("constrained", w_pad=0.16, h_pad=0.12)
+    figure.suptitle(wrapped(drawn.title, 1.15 * size), x=0.02, ha="left", weight="bold", size=1.15 * size)
+    axes = figure.subplots()
+    unit = _UNITS[drawn.unit]
+    for line in drawn.lines:
+        xs, values = [x for x, _ in line.points], [value / unit for _, value in line.points]
+        if line.kind == "live":
+            axes.fill_between(xs, values, step="post", color=LIGHT["live"], lw=0, label=line.name)
+        else:
+            look = {"color": LIGHT[line.kind], "ls": (0, (3.6, 1.6)) if line.kind in _DASHED else "-"}
+            axes.plot(xs, values, drawstyle="steps-post", label=line.name, **look)
+    for mark in drawn.marks:
+        look = {"color": LIGHT[mark.kind], "markersize": 13, "markeredgewidth": 3.5 if mark.shape == "x" else 0}
+        axes.plot([mark.x], [mark.value / unit], mark.shape, label=mark.name, clip_on=False, zorder=9, **look)
+    most = max(value for one in drawn.lines for _, value in one.points) / unit
+    if drawn.level:
+        name, level = drawn.level[0], drawn.level[1] / unit
+        most = max(most, level) * (1 + 0.008 * size)  # room for its name at the top
+        axes.axhline(level, color=LIGHT["ink"], lw=2, ls=(0, (1, 2.5)))
+        axes.annotate(name, (0, level), (4, 9), ("axes fraction", "data"), "offset points", weight="bold")
+    axes.set_ylim(0, most)
+    axes.set_xlabel(drawn.x_name)
+    xs = [x for line in drawn.lines for x, _ in line.points]
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=all(float(x).is_integer() for x in xs)))
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g} {drawn.unit}" if value else "0")
+    _name_lines(axes, size)
+
+
+def _name_lines(axes: Axes, size: float) -> None:
+    """Above the chart, in the colours of the lines."""
+    columns = 3 if size < 20 else 2
+    handles, names = axes.get_legend_handles_labels()
+    names = [wrapped(name, size, WIDTH / columns - 2.6 * size) for name in names]
+    above = blended_transform_factory(axes.figure.transFigure, axes.transAxes)
+    place = {"loc": "lower left", "bbox_to_anchor": (0.01, 1.0), "bbox_transform": above}
+    written = axes.legend(handles, names, ncols=columns, borderaxespad=0.4, **place).get_texts()
+    for handle, text in zip(handles, written, strict=True):
+        text.set_color(handle.get_color() if isinstance(handle, Line2D) else LIGHT["note"])

@@ -1,4 +1,4 @@
-"""Why free memory can be too little in one place, and what a stitch does about it: docs/fragmentation.svg.
+"""Why free memory can be too little in one place, and what a stitch does about it: docs/pictures/fragmentation.svg.
 
 The picture is an illustration, not a measurement.
 """
@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from . import boxes, drawing
+from . import drawing
 from .drawing import LIGHT
 
 # One letter for each 2 MiB of a GPU's memory: the tensor there, or "." where it is free.
@@ -23,7 +23,7 @@ _NAMED = {"tensor": "in use", "free": "free", "new": "the new tensor"}
 
 
 def picture() -> str:
-    return drawing.picture(told()["said"], _HEIGHT, lambda figure, size: _draw(boxes.canvas(figure), size))
+    return drawing.picture(told()["said"], _HEIGHT, lambda figure, size: _draw(drawing.canvas(figure), size))
 
 
 def told() -> dict[str, str]:
@@ -41,32 +41,32 @@ def _longest() -> int:
 def _draw(axes: Axes, size: float) -> None:
     needs = f"A tensor of {REQUEST} pieces: {MEMORY.count('.')} are free, at most {_longest()} in a row."
     _memory(axes, 14, "PyTorch's caching allocator, default settings", [], size)
-    boxes.box(axes, _LEFT, 104, REQUEST * _PITCH - 4, _CELL, "wanted")
+    drawing.box(axes, _LEFT, 104, REQUEST * _PITCH - 4, _CELL, "wanted")
     _beside(axes, 104, needs, "CUDA out of memory", "bad", size)
     taken = [cell for cell, tensor in enumerate(MEMORY) if tensor == "."][:REQUEST]
     _memory(axes, 208, "frugal_alloc", taken, size)
     for place, cell in enumerate(taken):
         _thread(axes, (_LEFT + cell * _PITCH + _CELL / 2, 286), (_LEFT + place * _PITCH + _CELL / 2, 330))
-        boxes.box(axes, _LEFT + place * _PITCH, 330, _CELL, _CELL, "new")
+        drawing.box(axes, _LEFT + place * _PITCH, 330, _CELL, _CELL, "new")
     mapped = "The same free pieces, mapped side by side at new addresses."
     _beside(axes, 330, mapped, "The tensor fits; nothing is copied.", "good", size)
-    boxes.legend(axes, _NAMED, _LEFT, "each piece: 2 MiB")
+    drawing.legend(axes, _NAMED, _LEFT, "each piece: 2 MiB")
 
 
 def _memory(axes: Axes, top: float, whose: str, taken: list[int], size: float) -> None:
     """The GPU's memory in a row; the free pieces that are `taken` hold the new tensor."""
-    boxes.write(axes, _LEFT, top, whose, weight="bold", size=1.15 * size)
+    drawing.write(axes, _LEFT, top, whose, weight="bold", size=1.15 * size)
     for cell, tensor in enumerate(MEMORY):
         kind = "new" if cell in taken else "free" if tensor == "." else "tensor"
-        boxes.box(axes, _LEFT + cell * _PITCH, top + 44, _CELL, _CELL, kind)
+        drawing.box(axes, _LEFT + cell * _PITCH, top + 44, _CELL, _CELL, kind)
 
 
 def _beside(axes: Axes, top: float, words: str, outcome: str, kind: str, size: float) -> None:
     """What is to say of the tensor at `top`, at its right, and what comes of it."""
     left = _LEFT + REQUEST * _PITCH + 10
     rows = drawing.wrapped(words, size, drawing.WIDTH - left - 10)
-    boxes.write(axes, left, top, rows)
-    boxes.write(axes, left, top + 1.35 * size * len(rows.splitlines()), outcome, kind)
+    drawing.write(axes, left, top, rows)
+    drawing.write(axes, left, top + 1.35 * size * len(rows.splitlines()), outcome, kind)
 
 
 def _thread(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:

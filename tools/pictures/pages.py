@@ -12,6 +12,7 @@ import pathlib
 import re
 import textwrap
 from collections.abc import Mapping
+from typing import Any
 
 from . import ROOT
 
@@ -47,3 +48,40 @@ def filled(document: pathlib.Path, told: Mapping[str, Mapping[str, str]]) -> str
 def rows(*cells: tuple[object, ...]) -> str:
     """Of a table, each with its cells."""
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in cells)
+
+
+# --- How figures and errors are told.
+
+
+def gib(size: float) -> str:
+    return f"{size / (1 << 30):.2f}"
+
+
+def mib(size: float) -> str:
+    return f"{size / (1 << 20):,.0f}"
+
+
+def word(count: int) -> str:
+    return ("no", "one", "two", "three", "four")[count]
+
+
+def most(run: dict[str, Any]) -> tuple[int, int]:
+    """The most in use, and the most held."""
+    used, held = zip(*run["steps"], strict=True)
+    return max(used), max(held)
+
+
+def refused(run: dict[str, Any]) -> dict[str, str]:
+    """What PyTorch's error says: what was asked for, and what of its own was free."""
+    request = re.search(r"Tried to allocate (\S+ MiB)", run["error"])
+    free = re.search(r"and (\S+ MiB) is reserved by PyTorch but unallocated", run["error"])
+    return {"refused": request[1], "free": free[1]}
+
+
+def excerpt(error: str, *entries: str) -> str:
+    """Of frugal_alloc's error its verdict, and the entries that begin so; `...` stands for what is left out."""
+    sentence, rest = error.split("\n", 1)
+    verdict, others = re.split(r"^(?=Request )", rest, maxsplit=1, flags=re.MULTILINE)
+    parts = [f"{sentence}\n", verdict, *re.split(r"^(?=\S)", others, flags=re.MULTILINE)]
+    kept = "".join(one if one is verdict or one.startswith(entries) else "...\n" for one in parts if one)
+    return re.sub(r"(?:\.\.\.\n)+", "...\n", kept).rstrip()

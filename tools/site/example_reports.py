@@ -18,7 +18,7 @@ sys.path += [str(ROOT / "bindings"), str(ROOT / "tools")]
 from frugal_alloc._planning.fit import page as fit_page  # noqa: E402
 from frugal_alloc._planning.fit.verdict import of_document  # noqa: E402
 from frugal_alloc._report import page as report_page  # noqa: E402
-from pictures import simulated_run  # noqa: E402
+from pictures import runs  # noqa: E402
 
 FOLDER = ROOT / "docs" / "reports" / "examples"
 _FRUGAL_ALLOC = [sys.executable, "-m", "frugal_alloc"]
@@ -39,7 +39,7 @@ def record() -> int:
     try:
         found = {
             "leak": _report("4GiB", "none", "examples/stories/leak.py", "--allocator", "frugal"),
-            "out_of_memory": _report("1GiB", "cpu", "tests/stories/detection.py"),
+            "out_of_memory": _report("1GiB", "cpu", "examples/stories/caught_error.py"),
             "fit": _fit(),
             "tensorflow": _printed("report", "tests/reports/tensorflow/growing.log.gz", "--json"),
         }
@@ -80,7 +80,7 @@ def _printed(*arguments: str) -> Any:
 
 
 def _run(command: list[str], statuses: tuple[int, ...] = (0,), **settings: str) -> str:
-    environment = simulated_run.unset_environment() | settings
+    environment = runs.unset_environment() | settings
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode not in statuses:
         raise subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)

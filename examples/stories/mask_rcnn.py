@@ -1,18 +1,15 @@
-"""Story d: Mask R-CNN does not fit, at some random step.
+"""Mask R-CNN does not fit, at some random step.
 
 Images of many sizes, one scale drawn for each batch, so the step that fails is the one with the largest images, in no
 epoch the same. What helps: a smaller largest size and accumulated gradients. What does not: fewer workers, whose memory
 is the host's.
 
-    frugal-alloc simulate --memory 1GiB --values cpu -- python tests/stories/mask_rcnn.py [--healed]
+    frugal-alloc simulate --memory 1GiB --values cpu -- python examples/stories/mask_rcnn.py [--healed]
 """
 
 from __future__ import annotations
 
-import argparse
-import random
-
-import frugal_alloc
+import story
 import torch
 from torchvision.models.detection import MaskRCNN
 from torchvision.models.detection.backbone_utils import mobilenet_backbone
@@ -52,7 +49,7 @@ def build_model(scales: tuple[int, ...], regions: int) -> torch.nn.Module:
     ).cuda()
 
 
-def train(model: torch.nn.Module, batch_size: int, parts: int, workers: int) -> None:
+def accumulate(model: torch.nn.Module, batch_size: int, parts: int, workers: int) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
     loader = torch.utils.data.DataLoader(Scenes(), batch_size=batch_size, collate_fn=collate, num_workers=workers)
     for step, (images, targets) in enumerate(loader):
@@ -65,19 +62,12 @@ def train(model: torch.nn.Module, batch_size: int, parts: int, workers: int) -> 
             optimizer.zero_grad()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--healed", action="store_true")
-    healed = parser.parse_args().healed
-    torch.manual_seed(0)
-    random.seed(0)
-    frugal_alloc.enable()
+def train(healed: bool) -> None:
     if healed:
-        train(build_model(SCALES[:2], regions=64), batch_size=1, parts=4, workers=0)
+        accumulate(build_model(SCALES[:2], regions=64), batch_size=1, parts=4, workers=0)
     else:
-        train(build_model(SCALES, regions=128), batch_size=4, parts=1, workers=2)
-    print(f"peak: {torch.cuda.max_memory_allocated() / (1 << 20):.0f} MiB")
+        accumulate(build_model(SCALES, regions=128), batch_size=4, parts=1, workers=2)
 
 
 if __name__ == "__main__":
-    main()
+    story.tell(train)

@@ -1,24 +1,24 @@
-"""Story c: "CUDA error: unspecified launch failure" after some epochs.
+""" "CUDA error: unspecified launch failure" after some epochs.
 
 A layer of the program's own remembers the attention of every batch, with its graph, so memory fills over the
 epochs. What fails in the end is an extension that asks the driver for a workspace of its own, and says nothing of
 memory. People are told to add `zero_grad()`; that it is missing changes what is learnt, and not the memory.
 
-    frugal-alloc simulate --memory 768MiB --values cpu -- python tests/stories/launch_failure.py [--healed]
+    frugal-alloc simulate --memory 768MiB --values cpu -- python examples/stories/launch_failure.py [--healed]
 """
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 
 import frugal_alloc
+import story
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 WIDTH = 64
-STEPS = 2
+EPOCHS, STEPS = 30, 2
 
 
 class Attention(nn.Module):
@@ -52,10 +52,11 @@ class Workspace:
         self._runtime.cudaFree(address)
 
 
-def train(model: nn.ModuleList, epochs: int, healed: bool) -> None:
+def train(healed: bool) -> None:
+    model = nn.ModuleList(Attention(remember=not healed) for _ in range(2)).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
     workspace = Workspace()
-    for _ in range(epochs):
+    for _ in range(EPOCHS):
         for _ in range(STEPS):
             values = torch.randn(16, 192, WIDTH, device="cuda")
             for layer in model:
@@ -68,17 +69,5 @@ def train(model: nn.ModuleList, epochs: int, healed: bool) -> None:
         frugal_alloc.epoch_end()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--healed", action="store_true")
-    parser.add_argument("--epochs", type=int, default=30)
-    options = parser.parse_args()
-    torch.manual_seed(0)
-    frugal_alloc.enable()
-    model = nn.ModuleList(Attention(remember=not options.healed) for _ in range(2)).cuda()
-    train(model, options.epochs, options.healed)
-    print(f"peak: {torch.cuda.max_memory_allocated() / (1 << 20):.0f} MiB")
-
-
 if __name__ == "__main__":
-    main()
+    story.tell(train)

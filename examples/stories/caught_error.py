@@ -1,18 +1,17 @@
-"""Story a: "training a detector exits with status 1".
+""" "Training a detector exits with status 1".
 
 A Faster R-CNN of torchvision on large images. The training catches its own exception, so that nothing is to be read
 but the exit status. Behind it: a batch that is too large, every input cloned on the GPU, and a helper tensor that is
 made anew in each iteration.
 
-    frugal-alloc simulate --memory 1GiB --values cpu -- python tests/stories/detection.py [--healed]
+    frugal-alloc simulate --memory 1GiB --values cpu -- python examples/stories/caught_error.py [--healed]
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 
-import frugal_alloc
+import story
 import torch
 from torchvision.models.detection import fasterrcnn_mobilenet_v3_large_320_fpn
 
@@ -75,21 +74,14 @@ def train_healed(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> No
             optimizer.zero_grad()
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--healed", action="store_true")
-    healed = parser.parse_args().healed
-    torch.manual_seed(0)
-    frugal_alloc.enable()
+def train(healed: bool) -> None:
     model = build_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
     try:
         (train_healed if healed else train_sick)(model, optimizer)
     except Exception:
-        return 1
-    print(f"peak: {torch.cuda.max_memory_allocated() / (1 << 20):.0f} MiB")
-    return 0
+        sys.exit(1)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    story.tell(train)

@@ -1,9 +1,9 @@
 """Measures what people are told to do when memory runs out: the peak before, and the peak after.
 
-    frugal-alloc simulate --memory 16GiB -- python tests/stories/remedies.py
+    frugal-alloc simulate --memory 16GiB -- python examples/stories/remedies.py
 
 prints the table of docs/out_of_memory.md. Sizes do not depend on values, so none are computed. On a machine with a GPU,
-`python tests/stories/remedies.py` measures that one.
+`python examples/stories/remedies.py` measures that one.
 """
 
 from __future__ import annotations
@@ -85,6 +85,11 @@ class Training:
             del loss
         self.optimizer.step()
 
+    def learn(self, values: torch.Tensor) -> None:
+        self.optimizer.zero_grad()
+        self.model(values.cuda()).square().mean().backward()
+        self.optimizer.step()
+
 
 def steps(count: int = 2, size: int = BATCH, **options: object) -> None:
     """A few steps; `options` are those of a training or of its steps."""
@@ -129,18 +134,14 @@ def data_on_gpu(whole: bool) -> None:
     training = Training()
     data = [torch.randn(BATCH, TOKENS, WIDTH, device="cuda" if whole else "cpu") for _ in range(32)]
     for values in data[:3]:
-        training.optimizer.zero_grad()
-        training.model(values.cuda()).square().mean().backward()
-        training.optimizer.step()
+        training.learn(values)
 
 
 def loaded(workers: int, pin: bool) -> None:
     training = Training()
     data = torch.utils.data.TensorDataset(torch.randn(3 * BATCH, TOKENS, WIDTH))
     for (values,) in torch.utils.data.DataLoader(data, BATCH, num_workers=workers, pin_memory=pin):
-        training.optimizer.zero_grad()
-        training.model(values.cuda()).square().mean().backward()
-        training.optimizer.step()
+        training.learn(values)
 
 
 def emptied(empty: bool) -> None:
