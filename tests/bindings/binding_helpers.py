@@ -153,6 +153,15 @@ def limit(size: int) -> Iterator[None]:
         torch.cuda.set_per_process_memory_fraction(1.0)
 
 
+def failure(run: Callable[..., Any], *arguments: Any, **options: Any) -> str:
+    """Runs something that must run out of memory; returns the error's text."""
+    with pytest.raises(torch.OutOfMemoryError) as raised:
+        run(*arguments, **options)
+    text = str(raised.value)
+    raised.value.__traceback__ = None
+    return text
+
+
 def run_python(code: str, *, is_forked: bool | None = None, **environment: str | None) -> dict:
     """Runs `code` in a process of its own with this one's environment, changed as said (None: taken out).
 

@@ -57,7 +57,6 @@ ENVIRONMENT = {
     "test_memory_saver.py": WITH_VALUES,
     "test_random_pools.py": WITH_VALUES,
     "test_vllm.py": WITH_VALUES,
-    "test_advice.py": FRAMES_ALONE,
     "test_explanations.py": FRAMES_ALONE,
     "test_journal.py": FRAMES_ALONE,
     "test_every_python.py": FRAMES_ALONE,
@@ -76,10 +75,8 @@ MAPPED_TOO = ("test_capture_reuse.py", "test_mem_pools.py", "test_pool_checkpoin
 # These start processes of their own for each moment.
 ONE_MOMENT = (
     "test_journal.py",
-    "test_mapped_pool_sizes.py",
     "test_mapped_pools.py",
     "test_memory_saver.py",
-    "test_module_variables.py",
     "test_processes.py",
     "test_every_python.py",
     "test_refusals.py",

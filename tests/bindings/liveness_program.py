@@ -1,18 +1,20 @@
-"""Asks, in functions of many shapes, which variables nothing reads any more; needs no torch.
+"""Asks, in functions and scripts of many shapes, which variables nothing reads any more; needs no torch.
 
     python liveness_program.py FOLDER-OF-THE-PACKAGE
 
-Ends with status 1 and the differences if an answer is not what the function's comment says.
+Ends with status 1 and the differences if an answer is not what the question says.
 """
 
 # Variables that are not used are what this is about.
 # ruff: noqa: F841, RET504, RUF059
 
+import pathlib
 import sys
+import tempfile
 import types
 
 sys.path.insert(0, sys.argv[1])
-from frugal_alloc._out_of_memory import scene
+from frugal_alloc._out_of_memory import scene, variables
 from frugal_alloc._program import liveness as liveness
 
 differences = []
@@ -182,12 +184,135 @@ class WithMethod:
         return ask("a b", self)
 
 
+# Functions of a script may read its variables later, unless they are done.
+SCRIPTS = """
+class Model:
+    def eval(self):
+        return self
+raw = [1]
+mean = raw + [1]
+model = Model().eval()
+rest = ask("mean model raw")
+---
+def prepare():
+    return raw[0]
+raw = [1]
+mean = prepare()
+rest = ask("raw")
+print(mean)
+---
+def shift():
+    return raw + [1]
+def prepare():
+    return shift()[0]
+raw = [1]
+mean = prepare()
+rest = ask("mean raw")
+---
+def work():
+    return ask("raw")
+raw = [1]
+print(raw)
+work()
+---
+class Batch:
+    def size(self):
+        return self.raw
+raw = [1]
+rest = ask("raw")
+---
+def report():
+    return raw[0]
+raw = [1]
+rest = ask("")
+report()
+---
+def report():
+    return raw[0]
+raw = [1]
+rest = []
+for _ in range(5):
+    report()
+    rest.append(ask(""))
+---
+def inner():
+    return raw[0]
+def report():
+    return inner()
+raw = [1]
+rest = ask("")
+report()
+---
+import atexit
+def report():
+    print(raw)
+atexit.register(report)
+raw = [1]
+rest = ask("")
+---
+def batches():
+    yield 1
+    yield raw
+raw = [1]
+iterator = batches()
+next(iterator)
+rest = ask("")
+next(iterator)
+---
+def make():
+    return lambda: raw
+raw = [1]
+later = make()
+rest = ask("")
+later()
+---
+class Model:
+    def forward(self):
+        return raw
+raw = [1]
+rest = ask("")
+---
+def main():
+    rest = ask("")
+    return rest, raw
+raw = [1]
+main()
+---
+raw = [1]
+rest = ask("")
+print(globals()["raw"])
+"""
+
+
+def ask_in_script(path, name, source):
+    """Runs a script whose question is which of these variables of its are dead; of one that is imported, none is."""
+
+    def ask_there(expected):
+        frames = scene.frames()
+        (frame,) = [one for one in frames if one.file == str(path) and one.function == "<module>"]
+        now = scene.statement(frame)
+        flow = variables.flow_of_module(frame, now, frames)
+        dead = set(flow.dead(frame.values, frame.offset, now.first, now.last)) & {"mean", "model", "raw"}
+        told = " ".join(sorted(dead)) if variables._is_program(frame) else ""
+        if told != (expected if name == "__main__" else ""):
+            differences.append(f"{told!r} is dead in {name}, not {expected!r}:\n{source}")
+        return [1]
+
+    path.write_text(source)
+    exec(compile(source, str(path), "exec"), {"__name__": name, "ask": ask_there})
+
+
 if __name__ == "__main__":
-    for shape in [value for value in vars().values() if isinstance(value, types.FunctionType) and value is not ask]:
+    functions = [value for value in vars().values() if isinstance(value, types.FunctionType)]
+    for shape in [function for function in functions if function not in (ask, ask_in_script)]:
         asked = shape.__code__.co_argcount - len(shape.__defaults__ or ())
         result = shape(*range(1, 1 + asked))
         if isinstance(result, types.GeneratorType):
             list(result)
     WithMethod().method(1, 2)
+    with tempfile.TemporaryDirectory() as folder:
+        for number, source in enumerate(SCRIPTS.split("---\n")):
+            ask_in_script(pathlib.Path(folder, f"train_{number}.py"), "__main__", source)
+        ask_in_script(pathlib.Path(folder, "imported.py"), "train", SCRIPTS.split("---\n")[0])
     print("\n".join(differences), file=sys.stderr)
     sys.exit(1 if differences else 0)

@@ -10,7 +10,7 @@ from typing import Any
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import MIB, collect, empty, room, run_python, skip_where_others_use_the_gpu
+from binding_helpers import MIB, collect, empty, room
 from frugal_alloc._common.messages import format_bytes as size
 from frugal_alloc._out_of_memory import disguises
 
@@ -141,20 +141,3 @@ def test_hook_that_was_set_over_ours_stays(monkeypatch: Any) -> None:
     error = ValueError("shown")
     sys.excepthook(ValueError, error, None)
     assert calls == [error]
-
-
-def test_paragraph_comes_below_the_traceback() -> None:
-    skip_where_others_use_the_gpu()
-    done = run_python(
-        "import frugal_alloc, torch; frugal_alloc.enable()\n"
-        "ours = torch.empty(1, device='cuda')\n"
-        "free = torch.cuda.mem_get_info()[0]\n"
-        "frugal_alloc.disable()\n"
-        "held = torch.empty(free // (2 << 20) * (2 << 20), dtype=torch.uint8, device='cuda')\n"
-        "frugal_alloc.enable()\n"
-        "raise RuntimeError('CUDA error: unspecified launch failure')\n"
-    )
-    assert done["status"] == 1
-    before, _, after = done["stderr"].partition("RuntimeError: CUDA error: unspecified launch failure\n")
-    assert "Traceback" in before
-    assert after.startswith("frugal_alloc: this looks like memory running out under another name")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Any
 
 import pytest
 from binding_helpers import run_well, simulated_gpu
@@ -159,18 +160,18 @@ def same():
 """
 
 
-def sleeping(program: str, code: str, has_turns: bool = True) -> str:
-    """The program's graphs are captured under the tag "graphs"."""
-    return f"program = {textwrap.dedent(program)!r}\n{START}{BEGIN}{TURNS if has_turns else ''}{code}"
+def sleeping(program: str, code: str, has_turns: bool = True, **options: Any) -> dict[str, Any]:
+    """What the code reports, before which the program's graphs are captured under the tag "graphs"."""
+    begin = f"program = {textwrap.dedent(program)!r}\n{START}{BEGIN}{TURNS if has_turns else ''}"
+    return run_well(begin + code, **MAPPED | options)
 
 
 @simulated_gpu
 @pytest.mark.parametrize("name", REPLAYED)
 def test_replays_after_a_sleep_give_what_those_before_gave(name):
-    result = run_well(
-        sleeping(
-            REPLAYED[name],
-            """
+    result = sleeping(
+        REPLAYED[name],
+        """
 def capture_begin(*_, **__):
     raise AssertionError("a graph is captured anew")
 torch.cuda.CUDAGraph.capture_begin = capture_begin
@@ -185,8 +186,6 @@ for _ in range(3):
     whole.append(same())
 report(slept=slept, whole=whole)
 """,
-        ),
-        **MAPPED,
     )
     assert result["whole"] == [True] * 3
     assert min(result["slept"]) > 0
@@ -194,11 +193,10 @@ report(slept=slept, whole=whole)
 
 @simulated_gpu
 def test_where_a_call_fails_all_of_a_graph_sleeps_or_nothing():
-    result = run_well(
-        sleeping(
-            INITIALISED_ONCE,
-            FAULTS
-            + """
+    result = sleeping(
+        INITIALISED_ONCE,
+        FAULTS
+        + """
 errors, lost = 0, []
 for kind in ("sync", "create", "map", "set_access", "unmap", "release"):
     for call in range(1, 8):
@@ -218,18 +216,15 @@ for kind in ("sync", "create", "map", "set_access", "unmap", "release"):
             lost.append((kind, call))
 report(errors=errors, lost=lost)
 """,
-        ),
-        **MAPPED,
     )
     assert result["lost"] == [] and result["errors"] > 3
 
 
 def test_a_wake_that_fails_and_cannot_be_undone_loses_nothing():
-    result = run_well(
-        sleeping(
-            INITIALISED_ONCE,
-            FAULTS
-            + """
+    result = sleeping(
+        INITIALISED_ONCE,
+        FAULTS
+        + """
 stuck, lost = 0, []
 for call in range(31, 36):
     frugal_alloc.sleep("graphs")
@@ -247,8 +242,6 @@ for call in range(31, 36):
         first.replay()
 report(stuck=stuck, lost=lost)
 """,
-        ),
-        **MAPPED,
     )
     assert result["stuck"] > 0 and result["lost"] == []
 
@@ -257,10 +250,9 @@ SLEEPS_STILL = "memory that this CUDA graph may read sleeps: call frugal_alloc.w
 
 
 def test_a_replay_that_may_read_what_sleeps_is_an_error_and_another_is_not():
-    result = run_well(
-        sleeping(
-            "x = torch.zeros(3 * MIB, device='cuda')\nearlier, z = captured(lambda: x + 9)",
-            """
+    result = sleeping(
+        "x = torch.zeros(3 * MIB, device='cuda')\nearlier, z = captured(lambda: x + 9)",
+        """
 frugal_alloc.retag(x, "inputs")
 with frugal_alloc.tag("later"):
     graph, y = captured(lambda: x * 2)
@@ -281,19 +273,16 @@ for one in (graph, last, new):
     one.replay()
 report(values=[one[0].item() for one in (y, w, v)])
 """,
-            has_turns=False,
-        ),
-        **MAPPED,
+        has_turns=False,
     )
     assert result["said"] == [SLEEPS_STILL] * 3
     assert (result["z"], result["values"]) == ([10.0, 10.0], [2.0, 3.0, 4.0])
 
 
 def test_a_checkpoint_of_a_pool_that_sleeps_is_refused_and_nothing_is_lost():
-    result = run_well(
-        sleeping(
-            ONE,
-            """
+    result = sleeping(
+        ONE,
+        """
 state = torch._C._cuda_getCheckpointState(0, graph.pool())
 frugal_alloc.sleep("graphs")
 try:
@@ -303,17 +292,14 @@ except RuntimeError as error:
 frugal_alloc.wake()
 report(same=same())
 """,
-        ),
-        **MAPPED,
     )
     assert "the memory of these CUDA graphs sleeps: call frugal_alloc.wake()" in result["said"] and result["same"]
 
 
 def test_a_tensor_of_a_pool_says_the_tag_that_wakes_it():
-    result = run_well(
-        sleeping(
-            "x = torch.zeros(3 * MIB, device='cuda')",
-            """
+    result = sleeping(
+        "x = torch.zeros(3 * MIB, device='cuda')",
+        """
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph), frugal_alloc.tag("inside"):
     y = x + 1
@@ -328,35 +314,29 @@ except RuntimeError as error:
 frugal_alloc.wake("outer")
 report(asleep=frugal_alloc.asleep())
 """,
-            has_turns=False,
-        ),
-        **MAPPED,
+        has_turns=False,
     )
     assert result["slept"] == 0 and "wake('outer')" in result["said"] and result["asleep"] == {}
 
 
 def test_what_graphs_read_is_not_moved_to_be_shared():
-    result = run_well(
-        sleeping(
-            ONE,
-            """
+    result = sleeping(
+        ONE,
+        """
 try:
     y.untyped_storage()._share_cuda_()
 except RuntimeError as error:
     report(said=str(error))
 report(same=same())
 """,
-        ),
-        **MAPPED,
     )
     assert "share a clone() of the tensor, or set pools:segments" in result["said"] and result["same"]
 
 
 def test_what_nccl_may_have_registered_stays_awake_and_the_error_says_why():
-    result = run_well(
-        sleeping(
-            ONE,
-            """
+    result = sleeping(
+        ONE,
+        """
 from unittest import mock
 other = torch.zeros(MIB, device="cuda")
 frugal_alloc.retag(other, "weights")
@@ -379,18 +359,15 @@ with (
 frugal_alloc.wake()
 report(same=same())
 """,
-        ),
-        **MAPPED,
     )
     assert result["said"].startswith("memory of CUDA graphs cannot sleep while NCCL may have registered it: set NCCL_")
     assert result["asleep"] == {} and result["weights"] > 0 and result["graphs"] > 0 and result["same"]
 
 
 def test_a_graph_that_is_reset_while_it_sleeps_gives_back_its_addresses():
-    result = run_well(
-        sleeping(
-            ONE,
-            """
+    result = sleeping(
+        ONE,
+        """
 frugal_alloc.retag(x, "inputs")
 frugal_alloc.sleep("graphs")
 del y, turn
@@ -400,9 +377,7 @@ graph, y = captured(lambda: x * 2)
 graph.replay()
 report(woken=woken, y=y[:1].tolist(), asleep=asleep)
 """,
-        ),
         is_forked=False,  # whose globals are seen twice
-        **MAPPED,
     )
     # Its random numbers' state is a tensor that others may hold.
     assert result["woken"] <= 1024 and sum(result["asleep"].values()) <= 1024, result
@@ -410,15 +385,13 @@ report(woken=woken, y=y[:1].tolist(), asleep=asleep)
 
 
 def test_without_the_setting_graphs_stay_awake():
-    result = run_well(
-        sleeping(
-            ONE,
-            """
+    result = sleeping(
+        ONE,
+        """
 slept = frugal_alloc.sleep("graphs")
 frugal_alloc.wake()
 report(slept=str(slept), same=same())
 """,
-        ),
         FRUGAL_ALLOC_CONF=None,
     )
     assert "memory of cudaMalloc" in result["slept"] and result["same"]

@@ -163,19 +163,6 @@ def test_pieces_that_cannot_move_serve_others_where_the_pool_is_for_that():
             torch.cuda.empty_cache()
 
 
-def test_tensors_outlive_their_pool():
-    kinds = [{}, {"no_split": True}]
-    tensors = [pooled(torch.cuda.MemPool(**kind), 30 * MIB).fill_(7) for kind in kinds]
-    collect()
-    torch.cuda.empty_cache()
-    others = [pooled(torch.cuda.MemPool(**kind), 30 * MIB).zero_() for kind in kinds]
-    assert all(int(tensor[-1]) == 7 for tensor in tensors)
-    del tensors, others
-    collect()
-    torch.cuda.empty_cache()
-    assert not [segment for segment in torch.cuda.memory_snapshot() if segment["segment_pool_id"] != (0, 0)]
-
-
 def test_a_tensor_of_a_pool_can_be_shared():
     tensor = pooled(torch.cuda.MemPool(), 3 * MIB).fill_(7)
     handle = tensor.untyped_storage()._share_cuda_()

@@ -34,30 +34,14 @@ def out_of_memory():
     return provoke
 
 
-def test_first_sentences_are_pytorchs(out_of_memory):
-    text = str(out_of_memory())
-    size = r"\d+(\.\d\d)? ([KMG]iB|bytes)"
-    assert re.match(
-        rf"CUDA out of memory\. Tried to allocate {size}\. "
-        rf"GPU 0 has a total capacity of {size} of which {size} is free\. ",
-        text,
-    ), text
-
-
-def test_message_says_what_is_held(out_of_memory):
-    held = empty(200 * MIB)
-    text = str(out_of_memory())
-    match = re.search(r"frugal_alloc has reserved (\S+ \w+): (\S+) MiB allocated", text)
-    assert match, text
-    assert float(match[2]) >= held.numel() / MIB
-
-
 def test_error_says_what_native_and_what_others_hold(out_of_memory):
     collect()
     with natively():
         native = empty(300 * MIB)
     ours = empty(200 * MIB)
     text = " ".join(str(out_of_memory()).split())
+    held = re.search(r"frugal_alloc has reserved \S+ \w+: (\S+) MiB allocated", text)
+    assert held and float(held[1]) >= ours.numel() / MIB, text
     free, total = torch.cuda.mem_get_info()
     reserved = torch.cuda.memory_reserved()
     own = frugal_alloc.memory_stats()["reserved_bytes"]
@@ -135,15 +119,6 @@ def test_our_idle_memory_is_given_back_when_native_needs_it():
         del native
     assert not seen
     assert torch.cuda.memory_stats()["num_ooms"] == ooms
-
-
-def test_memory_fraction_limits_us(out_of_memory):
-    collect()
-    with limit(4 * GIB):
-        error = out_of_memory(5 * GIB)
-        assert "set_per_process_memory_fraction" in str(error)
-        assert is_ours(empty(2 * GIB))
-    assert is_ours(empty(5 * GIB))
 
 
 @simulated_gpu

@@ -14,20 +14,12 @@ from binding_helpers import (
     is_ours,
     limit,
     pooled,
-    room,
     run_python,
     segment_of,
     simulated_gpu,
 )
 
 pytestmark = pytest.mark.usefixtures("nothing_is_cached")
-
-
-@pytest.fixture
-def six_gib():
-    """Just so much of the GPU can be had."""
-    with room(6 * GIB):
-        yield
 
 
 # --- Graphs
@@ -165,18 +157,6 @@ report(left=torch.cuda.memory_allocated() >> 20)
 
 
 # --- What there is for all
-
-
-@pytest.mark.parametrize("kind", ["graph", "pool"])
-def test_memory_of_a_graph_or_a_pool_that_is_gone_serves_ordinary_work(kind, six_gib):
-    empty(5 * GIB)  # idle, and so no obstacle
-    owner = torch.cuda.CUDAGraph() if kind == "graph" else torch.cuda.MemPool(no_split=True)
-    with torch.cuda.graph(owner) if kind == "graph" else torch.cuda.use_mem_pool(owner):
-        tensor = empty(4 * GIB)
-    with pytest.raises(torch.OutOfMemoryError):
-        empty(3 * GIB)
-    del tensor, owner
-    assert is_ours(empty(3 * GIB))
 
 
 def test_a_limit_is_for_pools_and_ordinary_memory_together():

@@ -10,13 +10,12 @@ from typing import Any
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import GIB, MIB, collect, empty
+from binding_helpers import GIB, MIB, collect, empty, failure
 from frugal_alloc import _native
 from frugal_alloc._native import out_of_memory
 from frugal_alloc._out_of_memory import explain, situation
 from frugal_alloc._report import latest_error
 from frugal_alloc._report.headline import headline
-from out_of_memory_messages import failure
 
 TOO_MUCH = 1 << 44
 

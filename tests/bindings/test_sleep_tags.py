@@ -166,17 +166,6 @@ def test_a_block_that_another_thread_leaves_is_told_and_holds_no_more(name):
     assert tags_of({"after": numbers(8 * MIB)}, [name]) == {"after": ""}
 
 
-def test_gradients_that_a_backward_pass_makes_have_the_tag_around_it(name):
-    model = nn.Linear(1024, 1024, bias=False, device="cuda")
-    with frugal_alloc.tag(name):
-        model(torch.ones(4, 1024, device="cuda")).sum().backward()
-    gradient = model.weight.grad.cpu()
-    frugal_alloc.sleep(name)
-    assert sleeps(model.weight.grad) and not sleeps(model.weight)
-    frugal_alloc.wake()
-    assert torch.equal(model.weight.grad.cpu(), gradient)
-
-
 @dataclasses.dataclass
 class Batch:
     inputs: torch.Tensor

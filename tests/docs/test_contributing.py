@@ -33,6 +33,7 @@ def test_targets_of_bazel_that_are_named_exist() -> None:
         ("A leak pattern", "bindings/frugal_alloc/_tracking/patterns.py", "RULES"),
         ("A leak pattern", "tests/leaks/claims.py", "VERDICT"),
         ("A verdict on an out-of-memory error", "bindings/adapter/out_of_memory.cc", "VerdictText"),
+        ("A verdict on an out-of-memory error", "tests/out_of_memory/error_claims.py", "FITS-AFTER"),
         ("A verdict on an out-of-memory error", "bindings/frugal_alloc/_out_of_memory/message.py", "def _verdict("),
         ("A verdict on an out-of-memory error", "bindings/frugal_alloc/_out_of_memory/situation.py", "def _verdict("),
         ("A verdict on an out-of-memory error", "bindings/frugal_alloc/_out_of_memory/remedies.py", "def _about_the"),

@@ -1,19 +1,16 @@
-"""A step that is one call of a library's is told by the library's lines; and where little is kept for backward, what
-is advised is enough."""
+"""What is at work as memory runs out, and which changes of it bring something."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import GIB, MIB, collect, empty, room
+from binding_helpers import GIB, MIB, collect, empty
 from frugal_alloc import _native
 from frugal_alloc._out_of_memory import holding_lines, levers
-from out_of_memory_messages import failure
 
 
 @pytest.fixture(autouse=True)
@@ -22,29 +19,8 @@ def nothing_left() -> Iterator[None]:
     collect()
 
 
-def advice(text: str) -> list[str]:
-    """The changes that an error names, the first one first."""
-    found = re.findall(r"^(?:Change first|or, then)\s+(.*(?:\n {14}.*)*)", text, re.M)
-    return [" ".join(one.split()) for one in found]
-
-
 def train(model: torch.nn.Module, values: torch.Tensor) -> torch.Tensor:
     return model(values)
-
-
-def test_a_line_that_is_all_of_a_step_is_split_by_the_modules_within() -> None:
-    linear, relu = torch.nn.Linear, torch.nn.ReLU
-    layers = [layer for _ in range(8) for layer in (linear(64, 1024), relu(), linear(1024, 64))]
-    model = torch.nn.Sequential(*layers).cuda()
-    values = torch.zeros(16384, 64, device="cuda")
-    with room(400 * MIB):
-        text = failure(train, model, values)
-    split = re.findall(r"([\d.]+ MiB) of it in (\S+), (\S+):\d+ \(\d+ tensors?\)", " ".join(text.split()))
-    assert [(name, file) for _, name, file in split] == [
-        ("ReLU.forward", "torch/nn/modules/activation.py"),
-        ("Linear.forward", "torch/nn/modules/linear.py"),
-    ], text
-    assert len(text.splitlines()) <= 27, text
 
 
 def test_a_split_adds_up_and_leaves_lines_of_the_users_alone() -> None:
@@ -59,50 +35,6 @@ def test_a_split_adds_up_and_leaves_lines_of_the_users_alone() -> None:
     direct = next(one for one in holding_lines.by_size(library, 0) if one.code_line.function == "empty")
     assert holding_lines.split(library, 0, direct) == []
     del result, mine
-
-
-def score(rows: int, dtype: torch.dtype = torch.float32, pieces: int = 1) -> None:
-    """Attention as evaluation computes it: scores of all rows, then their weights, in one piece or several."""
-    with torch.no_grad():
-        queries = torch.zeros(rows, 4, 1024, 64, device="cuda", dtype=dtype)
-        for part in queries.chunk(pieces):
-            scores = part @ part.transpose(-1, -2)
-            weights = scores.softmax(-1)
-            del scores, weights
-
-
-# 16 MiB of scores for each row, as much of weights, and 1 MiB of queries.
-ROWS = 16
-
-
-def test_fewer_at_a_time_is_advised_with_how_many_fit() -> None:
-    with room(450 * MIB):
-        text = failure(score, ROWS)
-        told = re.match(
-            r"fewer at a time: with 16 at once each takes (\d+)\.\d\d MiB, .* (\d+) would fit", advice(text)[0]
-        )
-        assert told, text
-        assert int(told[1]) in (33, 34) and 12 <= int(told[2]) < ROWS
-        collect()
-        score(int(told[2]))
-
-
-def test_half_precision_is_advised_and_is_enough() -> None:
-    with room(450 * MIB):
-        text = failure(score, ROWS)
-        told = next(one for one in advice(text) if one.startswith("half precision (autocast)"))
-        assert re.search(r"27\d\.\d\d MiB of tensors at work are in single precision", told), text
-        collect()
-        score(ROWS, torch.bfloat16)
-
-
-def test_pieces_are_advised_and_are_enough() -> None:
-    with room(450 * MIB):
-        text = failure(score, ROWS)
-        told = next(one for one in advice(text) if one.startswith("this one tensor of 256.00 MiB in 2 pieces"))
-        assert "a piece takes 128.00 MiB" in told
-        collect()
-        score(ROWS, pieces=2)
 
 
 FACTS = {"requested_bytes": 300 * MIB, "missing_bytes": 100 * MIB}
