@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))  # where tests/conftest.py is not there to have it done
+sys.path.insert(0, str(ROOT / "tests"))  # where pyproject.toml is not there to have it done
 import files_on_gpu  # noqa: E402
 
 MEMORY = os.environ.get("FRUGAL_TEST_MEMORY", "16GiB")
@@ -109,7 +109,7 @@ def _environment(file: str, moment: str, **more: str) -> dict[str, str]:
     package = str(Path(frugal_alloc.__file__).parents[1])
     paths = (package, str(ROOT / "tests"), environment.get("PYTHONPATH"))
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    # What a user's environment says is not what is tested. The GPU check packs this folder without tests/conftest.py.
+    # What a user's environment says is not what is tested. The GPU check packs this folder without the one at the root.
     for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"):
         environment.pop(name, None)
     return environment | {"FRUGAL_TEST_MOMENT": moment} | more

@@ -64,7 +64,7 @@ PARTS = {
         _tests("bindings", 1800, *_BINDINGS),
     ],
     "throughput": [Step("throughput", ("-m", "hardware.throughput", "--out", "."), 480)],
-    "speed": [_histories(), _tests("hardware/test_neighbours.py", 300)],
+    "speed": [_histories(), _tests("hardware/test_other_libraries.py", 300)],
     "limits": [_tests("hardware/test_views.py", 150, "-m", "starves")],
     "switches": [_tests("bindings/test_switches.py", 600)],
     "nccl": [_tests("hardware/test_together.py", 240, "-k", "nccl")],
