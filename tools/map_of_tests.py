@@ -16,14 +16,14 @@ import sys
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-ROW = re.compile(r"^\| `(\w+)` \| .+ \| (.+) \|$", re.MULTILINE)
-FILE_OF_TESTS = re.compile(r"tests/\w+/(test_\w+\.py|\w+_test\.cc)")
+ROW = re.compile(r"^\| `([\w/]+)` \| .+ \| (.+) \|$", re.MULTILINE)
+FILE_OF_TESTS = re.compile(r"(tests/\w+|simulated_gpu/tests)/(test_\w+\.py|\w+_test\.cc)")
 
 
 def folders() -> dict[str, list[str]]:
     """By folder of tests, the paths that the table has it run for."""
     rows = ROW.findall((ROOT / "tests" / "README.md").read_text())
-    return {f"tests/{name}": re.findall("`([^`]+)`", sources) for name, sources in rows}
+    return {name if "/" in name else f"tests/{name}": re.findall("`([^`]+)`", sources) for name, sources in rows}
 
 
 def places(path: str) -> list[str]:

@@ -24,8 +24,6 @@ class Gpu {
   // Costs and the peak of memory are counted from here on.
   virtual void Reset() = 0;
   virtual Costs CostsSoFar() const = 0;
-  // Physical memory that the allocator holds, in bytes.
-  virtual uint64_t MemoryUsed() const = 0;
   // The most physical memory that the allocator held at a time, in bytes.
   virtual uint64_t MemoryPeak() const = 0;
 

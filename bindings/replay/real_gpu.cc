@@ -79,7 +79,6 @@ class RealGpu final : public Gpu {
 
   // Of the calls alone: what is asked between them takes longer than most of them.
   double SpentNs() const override { return static_cast<double>(host_ns_); }
-  uint64_t MemoryUsed() const override { return used_; }
   uint64_t MemoryPeak() const override { return peak_; }
   void CallBegins() override { call_began_ = Clock::now(); }
 

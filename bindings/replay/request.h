@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "bindings/replay/history.h"
 
@@ -32,9 +31,6 @@ struct Request {
   uint32_t stream_lag;
   // The event at which Result::steady begins, counted on through all passes: event_count is the second pass's first.
   uint64_t steady_from;
-  // How many samples of the memory held to take: sample n of N is the most from event n / N of the history up to the
-  // next sample, in bytes.
-  uint64_t sample_count;
   // The most that the allocator may hold, in bytes, of what is free but for 1 GiB; 0: all that the GPU has.
   uint64_t limit_bytes;
   // Not 0: as on a real GPU, by the wall's clock, also where the GPU is simulated.
@@ -77,7 +73,6 @@ struct Result {
   uint64_t peak_reserved_at = 0;     // the event at which it was first reached
   uint64_t driver_ns_to_peak = 0;    // up to the end of that event
   Costs costs = {};
-  std::vector<uint64_t> samples;
   // From `steady_from` to the end of the pass that it lies in; without allocations if that pass was not played to the
   // end.
   Costs steady = {};
@@ -89,8 +84,7 @@ struct Result {
   std::string message;  // with any outcome but kCompleted
 };
 
-// As JSON: an object with the names above. An outcome is a text, samples are a list, and driver calls are
-// an object by kind.
+// As JSON: an object with the names above. An outcome is a text, and driver calls are an object by kind.
 std::string ToJson(const Result& result);
 
 }  // namespace frugal::replay

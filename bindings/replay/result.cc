@@ -2,7 +2,6 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "bindings/replay/request.h"
 
@@ -19,12 +18,6 @@ std::string Quoted(std::string_view text) {
     quoted += static_cast<unsigned char>(character) < ' ' ? ' ' : character;
   }
   return quoted + '"';
-}
-
-std::string ListOf(const std::vector<uint64_t>& values) {
-  std::string list = "[";
-  for (const uint64_t value : values) list += (list.size() > 1 ? "," : "") + std::to_string(value);
-  return list + ']';
 }
 
 std::string ToJson(const Costs& costs) {
@@ -49,7 +42,6 @@ std::string ToJson(const Result& result) {
   write("peak_reserved_at", result.peak_reserved_at);
   write("driver_ns_to_peak", result.driver_ns_to_peak);
   write("costs", ToJson(result.costs));
-  write("samples", ListOf(result.samples));
   write("steady", ToJson(result.steady));
   write("steady_allocations", result.steady_allocations);
   write("ns_per_pair", result.ns_per_pair ? std::to_string(*result.ns_per_pair) : "null");

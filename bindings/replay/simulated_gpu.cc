@@ -42,7 +42,6 @@ class SimulatedGpu final : public Gpu {
     return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
   }
 
-  uint64_t MemoryUsed() const override { return frugal_sim_memory_used(0); }
   uint64_t MemoryPeak() const override { return frugal_sim_memory_peak(0); }
   void SetClock(uint64_t ns) override { frugal_sim_set_clock(ns); }
   void KeepBusy(cudaStream_t stream, uint64_t until_ns) override { frugal_sim_set_stream_busy_until(stream, until_ns); }

@@ -15,19 +15,13 @@ namespace frugal::replay {
 class Watcher {
  public:
   // Writes to `result` as events come; all arguments outlive this.
-  Watcher(const Request& request, const Gpu& gpu, Result& result) : request_(request), gpu_(gpu), result_(result) {
-    result.samples.resize(request.sample_count);
-  }
+  Watcher(const Request& request, const Gpu& gpu, Result& result) : request_(request), gpu_(gpu), result_(result) {}
 
   void Before(uint64_t event) {
     if (event == request_.steady_from) steady_begin_ = gpu_.CostsSoFar();
   }
 
   void After(uint64_t event) {
-    if (request_.sample_count > 0) {
-      uint64_t& sample = result_.samples[event * request_.sample_count / request_.event_count];
-      sample = std::max(sample, gpu_.MemoryUsed());
-    }
     const uint64_t peak = gpu_.MemoryPeak();
     if (peak <= result_.peak_reserved_bytes) return;
     result_.peak_reserved_bytes = peak;

@@ -227,6 +227,8 @@ def main() -> int:
     except torch.OutOfMemoryError as refused:
         failed = str(refused).partition(" GPU 0")[0]
         print(failed, file=sys.stderr)
+    # Its segments call Python when they go, which they cannot once it ends.
+    Process._actor = None
     largest = max(event["most"] for event in course.events) / (1 << 30)
     print(f"losses {made.get('losses')}; at most {largest:.2f} GiB in use")
     return story.end(options.json, failed, events=course.events, **made)

@@ -60,12 +60,12 @@ def test_modules_of_tests_with_one_name(told) -> None:
         ({"cuda/a.h": "", "cuda/a.cc": "cuda/a.h cuda/b.h", "cuda/b.h": "cuda/a.h"}, ["files cuda/a cuda/b"]),
         (
             {
-                "cuda/a.h": "simulated_gpu/machine/b.h",
-                "simulated_gpu/machine/b.h": "",
+                "cuda/a.h": "cuda/below/b.h",
+                "cuda/below/b.h": "",
                 "cuda/d.h": "",
-                "simulated_gpu/machine/c.cc": "cuda/d.h",
+                "cuda/below/c.cc": "cuda/d.h",
             },
-            ["folders cuda simulated_gpu"],
+            ["folders cuda cuda/below"],
         ),
         # A public header is found by the name that users write.
         (

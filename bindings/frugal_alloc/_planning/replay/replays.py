@@ -99,17 +99,6 @@ class Measurement:
     host_ns: int | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Held:
-    """What an allocator held of the GPU while it played a history."""
-
-    #: The most of each of so many equal stretches of the history.
-    samples: list[int]
-    #: The event for which there was no memory, and why, in the allocator's words; None: there was for all.
-    failed_at: int | None
-    error: str | None
-
-
 class Replayer:
     """Starts the workers for one installation of torch. Any thread may use it; Stop() ends all that is running."""
 
@@ -178,13 +167,6 @@ class Replayer:
         """Whether the history can be played to its end in that much memory. Raises as measure() does."""
         return self.play(history, allocator, capacity, stream_lag=stream_lag)["outcome"] == "completed"
 
-    def held(self, history: History, allocator: str, capacity: int, samples: int) -> Held:
-        """Plays the history once. Raises as measure() does."""
-        outcome = self.play(history, allocator, capacity, samples=samples)
-        if outcome["outcome"] == "completed":
-            return Held(outcome["samples"], None, None)
-        return Held(outcome["samples"], outcome["failed_at"], outcome["message"])
-
     def stop(self) -> None:
         with self._lock:
             self._stopped = True
@@ -199,7 +181,6 @@ class Replayer:
         passes: int = 1,
         stream_lag: int = 0,
         *,
-        samples: int = 0,
         checks_order: bool = False,
     ) -> dict[str, Any]:
         """What came of it, by the names of bindings/replay/request.h. Raises as measure() does.
@@ -217,7 +198,6 @@ class Replayer:
             "passes": passes,
             "stream_lag": stream_lag,
             "steady_from": steady_from(history),
-            "sample_count": min(samples, history.event_count),
             "limit_bytes": capacity if self.device == REAL else 0,
             "real_time": self.device == REAL,
         }

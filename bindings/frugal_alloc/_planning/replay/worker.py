@@ -25,7 +25,6 @@ class Request(ctypes.Structure):
         ("passes", ctypes.c_uint32),
         ("stream_lag", ctypes.c_uint32),
         ("steady_from", ctypes.c_uint64),
-        ("sample_count", ctypes.c_uint64),
         ("limit_bytes", ctypes.c_uint64),
         ("real_time", ctypes.c_uint32),
     ]
