@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-ROW = re.compile(r"^\| `([\w/]+)` \| .+ \| (.+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `(\w+|simulated_gpu/tests)` \| .+ \| (.+) \|$", re.MULTILINE)
 FILE_OF_TESTS = re.compile(r"(tests/\w+|simulated_gpu/tests)/(test_\w+\.py|\w+_test\.cc)")
 
 
