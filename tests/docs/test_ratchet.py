@@ -21,13 +21,13 @@ PLACES = {
 }
 # A line of a feature is paid with a line that goes: these only fall.
 MOST_LINES = {
-    "the simulated GPU": 17_971,
-    "planning without a GPU": 6_943,
-    "the allocator": 49_365,
-    "bench, tools and examples": 13_139,
-    "tests": 71_490,
+    "the simulated GPU": 17_802,
+    "planning without a GPU": 6_623,
+    "the allocator": 48_620,
+    "bench, tools and examples": 11_957,
+    "tests": 67_354,
 }
-MOST_WORDS = 52_203
+MOST_WORDS = 45_667
 # Below it by this share, the figure is to be lowered, or what went could come back.
 SLACK = 0.01
 

@@ -132,5 +132,9 @@ def test_folder_without_tests_is_one_that_others_are_for() -> None:
 
 
 def test_every_source_has_tests_to_run_after_a_change_of_it() -> None:
-    sources = {name for name in tracked() if not name.startswith(("tests/", "simulated_gpu/tests/", ".")) and name not in WITHOUT_TESTS}
+    sources = {
+        name
+        for name in tracked()
+        if not name.startswith(("tests/", "simulated_gpu/tests/", ".")) and name not in WITHOUT_TESTS
+    }
     assert {name for name in sources if not map_of_tests.places(name)} == set()

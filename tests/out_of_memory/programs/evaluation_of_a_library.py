@@ -1,5 +1,5 @@
 # ERROR: a library gathers the predictions of an evaluation on the GPU unless a setting of it says otherwise
-# ROOM: 250, 500, 1000, 1500
+# ROOM: 250, 500
 # FIRST: eval_accumulation_steps=(\d+) in
 # FITS-AFTER: gathering.Arguments() -> gathering.Arguments(eval_accumulation_steps=\1)
 import gathering
