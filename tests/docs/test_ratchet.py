@@ -25,7 +25,7 @@ MOST_LINES = {
     "planning without a GPU": 6_623,
     "the allocator": 48_620,
     "bench, tools and examples": 11_957,
-    "tests": 67_354,
+    "tests": 67_365,
 }
 MOST_WORDS = 45_667
 # Below it by this share, the figure is to be lowered, or what went could come back.
