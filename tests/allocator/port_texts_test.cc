@@ -75,7 +75,7 @@ TEST(PolicyOptions, AreNotFoundByAPartOfTheirNamesOrMore) {
   }
 }
 
-// tests/reports/test_amounts.py reads the same table, and has the report page read it.
+// tests/reports/test_amounts.py reads the same table.
 TEST(FormatBytesTest, AmountsOnRecordReadAsInPython) {
   std::ifstream file("tests/allocator/format_bytes.json");
   int cases = 0;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,7 +77,8 @@ def test_a_screen_reader_hears_the_point_that_the_arrow_keys_come_to(
         chromium.press(key)
         assert chromium.value(heard.format("valuenow")) == place
         said = chromium.value("document.querySelector('.reading').textContent")
-        assert said.startswith("step ") and chromium.value(heard.format("valuetext")) == said
+        assert re.match(r"step .*: [\d.]+ \w+ allocated, at most [\d.]+ \w+, [\d.]+ \w+ reserved$", said)
+        assert chromium.value(heard.format("valuetext")) == said
 
 
 def test_now_and_peak_change_places_without_scripts(chromium: Browser, drawn: Callable[[str], Path]) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from published import MIB, Program, name_of, running
+from published import MIB, Program, is_published, name_of, running
 
 # Holds 2 GiB in a tensor, and 1 GiB that is free.
 HOLDS = """
@@ -221,3 +222,32 @@ def test_bad_neighbours_keep_no_grant_of_others_away(beside: Beside) -> None:
         assert wants.told()["took"]
     assert all(line.startswith(b"1887436800 GPU-") and line.endswith(b"\n") for one in asked for line in one)
     assert all(asked)
+
+
+def test_flood_of_requests_leaves_live_memory_and_the_program_alone(beside: Beside, tmp_path: Path) -> None:
+    code = HOLDS.replace("await_order()", "await_order()\nfor _ in range(50): tensor(1024 * MIB)", 1)
+    request = f"99999999999999 GPU-{uuid.UUID(bytes=b'frugal-sim-gpu-0')} of {tmp_path / 'node'}\n".encode()
+    given: list[int] = []
+    with beside(code) as holds:
+        pid = holds.told()["pid"]
+        address = "\0" + name_of(pid).replace("frugal_alloc/", "frugal_alloc/give/")
+        ended = threading.Event()
+
+        def flood() -> None:
+            while not ended.is_set():
+                with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                    connection.connect(address)
+                    connection.sendall(request)
+                    given.append(int(connection.recv(100)))
+
+        threads = [threading.Thread(target=flood) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        holds.order()
+        after = holds.told()
+        ended.set()
+        for thread in threads:
+            thread.join()
+        assert after["whole"] and after["held"] >= 2048
+        assert sum(given) >= 1024 * MIB
+        assert is_published(pid)

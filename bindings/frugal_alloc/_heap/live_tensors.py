@@ -242,7 +242,7 @@ class Contents(NamedTuple):
     saved: dict[int, Any]  # the first one whose graph has saved it
 
     def all(self) -> dict[int, Any]:
-        """Each block once, its own tensor first."""
+        """Each block once; its own tensor goes before one whose graph has saved it."""
         return self.saved | self.owned
 
     @staticmethod

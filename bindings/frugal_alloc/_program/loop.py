@@ -7,6 +7,7 @@ by the first listener that has a method for what is watched there. Of what torch
 from __future__ import annotations
 
 import functools
+import importlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -87,7 +88,7 @@ def _watch_passes() -> None:
 
 def _watch_steps(when: str, event: str) -> None:
     """``optimizer_begins(optimizer)`` before ("pre") its step, ``optimizer_stepped(optimizer)`` after it ("post")."""
-    from torch.optim import optimizer as optimizers
+    optimizers = importlib.import_module("torch.optim.optimizer")
 
     is_compiling = _question_of_compiling()
 

@@ -234,9 +234,10 @@ class EpochMemory:
         growth is in the size of the mean block."""
         if len(self._ends) < RISING_ENDS:
             return []
-        growing = []
-        for gpu, site in self._ends[-1]:
-            history = [end.get((gpu, site), Held(0, 0)) for end in self._ends]
+        # A copy: an epoch may end in another thread meanwhile.
+        growing, ends = [], list(self._ends)
+        for gpu, site in ends[-1]:
+            history = [end.get((gpu, site), Held(0, 0)) for end in ends]
             if self._grows(gpu, history):
                 sizes = [held.bytes for held in history]
                 rate, confidence = median_slope(sizes), rank_confidence(sizes)

@@ -56,7 +56,7 @@ class _History:
         are the ends."""
         if len(self._ends) < LEAST_BOUNDARIES:
             return []
-        steps, amounts = zip(*((steps, sum(by_pool.values())) for steps, by_pool in self._ends), strict=True)
+        steps, amounts = zip(*((steps, sum(by_pool.values())) for steps, by_pool in list(self._ends)), strict=True)
         grown = amounts[-1] - amounts[0]
         # It must still go on: a library that has filled its buffers is done.
         is_rising = amounts[-1] > amounts[-1 - LEAST_BOUNDARIES // 2]

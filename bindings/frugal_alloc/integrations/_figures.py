@@ -19,8 +19,9 @@ def by_gpu() -> dict[int, dict[str, int]]:
 
     figures = {}
     for gpu in library.gpus():
-        ours, both = library.stats(gpu), torch.cuda.memory_stats(gpu)
+        # It starts CUDA in torch, without which there are no statistics.
         free, total = torch.cuda.mem_get_info(gpu)
+        ours, both = library.stats(gpu), torch.cuda.memory_stats(gpu)
         reserved = both["reserved_bytes.all.current"]
         # What sleeps is allocated and takes nothing of the GPU.
         in_tensors = both["allocated_bytes.all.current"] - ours["asleep_bytes"]
