@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from ..._common import whole_files
@@ -21,7 +22,9 @@ from . import costs, machine
 from .probe import FAILED, NOT_SHOWN, PASSED, SKIPPED, UNKNOWN
 
 SAFE, NOT_SAFE, COULD_NOT_RUN = 0, 1, 2
-SCHEMA = 2
+SCHEMA, _SECONDS_TO_END = 2, 90.0
+#: What is said of a process that SIGKILL does not end in that time.
+HELD = f"the driver holds its process, {_SECONDS_TO_END:.0f} s after SIGKILL; look at dmesg"
 
 
 class Probe(NamedTuple):
@@ -128,26 +131,30 @@ def main(as_json: bool, keep: str | None) -> int:
 def carry_out(probe: Probe, environment: Mapping[str, str]) -> Examined:
     """In a process of its own, which is ended, with all that it started, when its time is over."""
     command = [sys.executable, "-m", "frugal_alloc._command.doctor.probe", probe.name, str(probe.seconds)]
-    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    options = {"env": dict(environment), "cwd": "/", "text": True, "errors": "replace", "start_new_session": True}
     began, status = time.monotonic(), None
-    with subprocess.Popen([*command, str(os.getpid())], **options, **pipes) as child:
+    # No pipes, which a process that does not end would keep open.
+    with TemporaryFile("w+", errors="replace") as out, TemporaryFile("w+", errors="replace") as err:
+        options: dict[str, Any] = {"cwd": "/", "stdin": subprocess.DEVNULL, "stdout": out, "stderr": err}
+        command.append(str(os.getpid()))
+        child = subprocess.Popen(command, env=dict(environment), start_new_session=True, **options)
         try:
-            out, err = child.communicate(timeout=probe.seconds)
-            status = child.returncode
-        except subprocess.TimeoutExpired:
-            _end_group(child)
-            out, err = child.communicate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = child.wait(probe.seconds)
         finally:
-            _end_group(child)
-    last = (err.strip().splitlines() or [""])[-1]
-    lines = [json.loads(line) for line in out.splitlines() if line.startswith("{") and line.endswith("}")]
+            is_over = end_group(child)
+        said, errors = (file.seek(0) or file.read().strip().splitlines() for file in (out, err))
+    last = (errors or [""])[-1] if is_over else HELD
+    lines = [json.loads(line) for line in said if line.startswith("{") and line.endswith("}")]
     return Examined(probe, status, last, lines, time.monotonic() - began)
 
 
-def _end_group(child: subprocess.Popen[str]) -> None:
+def end_group(child: subprocess.Popen[Any]) -> bool:
+    """Ends a process with all that it started; whether it has ended."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(_SECONDS_TO_END)
+    return child.returncode is not None
 
 
 # --- What it means.
@@ -159,9 +166,8 @@ def finding(found: Examined, where: Mapping[str, Any]) -> Finding:
     if probe.needs_virtual_memory and not where["virtual_memory"]:
         return Finding(probe.subject, True, found.last_line)
     if failed and found.status == 0 and all(costs.DOES_NOT_WAIT in name for name in failed):
-        return Finding(
-            probe.subject, False, f"calls that remap memory wait for running work: {'; '.join(failed)}", True
-        )
+        said = f"calls that remap memory wait for running work: {'; '.join(failed)}"
+        return Finding(probe.subject, False, said, True)
     if failed:
         return Finding(probe.subject, False, f"{probe.bad}: {'; '.join(failed)}")
     # A fault is the GPU's, or ours on it; how else a process ends says nothing of it.
@@ -169,7 +175,7 @@ def finding(found: Examined, where: Mapping[str, Any]) -> Finding:
         name = signal.Signals(-found.status).name
         return Finding(probe.subject, False, f"{probe.bad}: ended by {name}: {found.last_line}")
     if found.status is None:
-        unknown = [f"ended at its limit of {probe.seconds} s"]
+        unknown = [HELD if found.last_line == HELD else f"ended at its limit of {probe.seconds} s"]
     elif found.status != 0:
         unknown = [found.last_line or f"ended with status {found.status}"]
     outcomes = {line.get("outcome") for line in found.lines}
