@@ -44,16 +44,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="starves all who map memory: only with -m starves"))
 
 
-@pytest.fixture
-def gpu() -> Iterator[Any]:
-    """The GPU with its context; without what asks it the test is skipped."""
-    from frugal_alloc._command.doctor.driver import CannotTell, opened_gpu
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """An error that says nothing of the GPU is no failure."""
+    from hardware.on_gpu import says_nothing
 
     try:
-        with opened_gpu() as opened:
-            yield opened
-    except CannotTell as error:
-        pytest.skip(f"not found out: {error}")
+        yield
+    except Exception as error:
+        if says_nothing(error):
+            pytest.skip(f"not found out: {error}")
+        raise
+
+
+pytest_runtest_setup = pytest_runtest_call
+
+
+@pytest.fixture
+def gpu() -> Iterator[Any]:
+    """The GPU with its context."""
+    from frugal_alloc._command.doctor.driver import opened_gpu
+
+    with opened_gpu() as opened:
+        if not opened.attribute("VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"):
+            pytest.skip("this GPU has no virtual memory management, so frugal_alloc maps nothing on it")
+        yield opened
 
 
 @pytest.fixture

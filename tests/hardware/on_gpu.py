@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._command.doctor.driver import Gpu
+from frugal_alloc._command.doctor.driver import CannotTell, DriverError, Gpu
 from frugal_alloc._command.doctor.machine import is_simulated
 
 KERNELS = Path(__file__).resolve().parent / "kernels"
@@ -23,6 +23,8 @@ needs_a_full_device = pytest.mark.skipif(not ALONE, reason="others hold memory o
 #: Of the fixture `figure`: a name, a value, its unit, and what there is to say of it.
 Figure = Callable[..., None]
 _SECONDS = 300
+#: The exit status of a process whose error says nothing of the GPU.
+_NOT_FOUND_OUT = 77
 
 
 def shown(good: bool, said: str) -> None:
@@ -30,6 +32,12 @@ def shown(good: bool, said: str) -> None:
     if SIMULATED:
         pytest.skip("all calls succeeded; the rest needs a real GPU")
     assert good, said
+
+
+def says_nothing(error: BaseException) -> bool:
+    """Whether nothing is known of the GPU by it: software does not suit, or others hold the memory."""
+    is_full = error.is_out_of_memory if isinstance(error, DriverError) else type(error).__name__ == "OutOfMemoryError"
+    return isinstance(error, CannotTell) or (is_full and not ALONE)
 
 
 def rounds(full: int, least: int = 2) -> int:
@@ -60,14 +68,26 @@ def answers_of(function: Callable[..., None], *arguments: object, **environment:
             said, _ = process.communicate(timeout=_SECONDS)
         finally:
             process.kill()
-    assert process.returncode == 0, f"{function.__name__} ended with status {process.returncode}: {said}"
+    check_ending(process, said)
     return [json.loads(line) for line in said.splitlines()]
 
 
 def are_ready(running: Sequence[subprocess.Popen[str]]) -> bool:
     """Whether each has said so, in a line."""
-    lines = [each.stdout.readline() for each in running]
-    return all(lines)
+    silent = [each for each in running if not each.stdout.readline()]
+    for each in silent:
+        check_ending(each, "before it was ready")
+    return not silent
+
+
+def check_ending(process: subprocess.Popen[str], said: str) -> None:
+    """
+    Raises:
+        CannotTell: it has ended by what says nothing of the GPU.
+    """
+    if process.wait() == _NOT_FOUND_OUT:
+        raise CannotTell(f"a process had no memory, or no software that suits: {said}")
+    assert process.returncode == 0, f"{process.args} ended with status {process.returncode}: {said}"
 
 
 def tell(**found: object) -> None:
@@ -76,7 +96,14 @@ def tell(**found: object) -> None:
 
 if __name__ == "__main__":
     module, name, values = sys.argv[1:]
-    getattr(importlib.import_module(module), name)(*json.loads(values))
+    status = 0
+    try:
+        getattr(importlib.import_module(module), name)(*json.loads(values))
+    except Exception as error:
+        if not says_nothing(error):
+            raise
+        status = _NOT_FOUND_OUT
+        print(error, file=sys.stderr, flush=True)
     sys.stdout.flush()
     # As a program that is killed would end: what it holds goes back by the end of the process.
-    os._exit(0)
+    os._exit(status)

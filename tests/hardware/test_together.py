@@ -11,7 +11,7 @@ import pytest
 from frugal_alloc._command.doctor.costs import now
 from frugal_alloc._command.doctor.driver import GIB, MIB
 
-from hardware.on_gpu import SIMULATED, Figure, answers_of, are_ready, rounds, shown, started, tell
+from hardware.on_gpu import SIMULATED, Figure, answers_of, are_ready, check_ending, rounds, shown, started, tell
 
 _REGISTER = {"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK": "1", "FRUGAL_ALLOC_CONF": "remap:off"}
 _BYTES = MIB if SIMULATED else 256 * MIB
@@ -78,7 +78,8 @@ def _trained(count: int) -> list[dict[str, float]]:
             each.stdin.write("go\n")
             each.stdin.flush()
         said = [each.communicate()[0] for each in running]
-        assert not any(each.returncode for each in running), said
+        for each, text in zip(running, said, strict=True):
+            check_ending(each, text)
         return [json.loads(text) for text in said]
     finally:
         for each in running:

@@ -11,7 +11,7 @@ import pytest
 from frugal_alloc._command.doctor.costs import CallTimes, now
 from frugal_alloc._command.doctor.driver import GIB, MIB, PAGE, DriverError, Gpu, opened_gpu
 
-from hardware.on_gpu import ALONE, SIMULATED, Figure, answers_of, most_bytes, rounds, shown, started, tell
+from hardware.on_gpu import ALONE, SIMULATED, Figure, answers_of, check_ending, most_bytes, rounds, shown, started, tell
 
 #: NVIDIA's open kernel modules count every view of every process of a node in one table of so many.
 _LIMIT_OF_A_NODE = 0x80000
@@ -61,11 +61,11 @@ def test_calls_go_on_beside_many_views(gpu: Gpu, figure: Figure) -> None:
     figure("to take a view away", (now() - began) / 1000 / views, "µs", "the last of all")
 
 
-def test_process_full_of_views_ends(figure: Figure) -> None:
+def test_process_full_of_views_ends(gpu: Gpu, figure: Figure) -> None:
     """What is measured is from the process's last word to its end, in which the driver takes everything back."""
     with started(fill) as process:
         line, said = process.stdout.readline(), now()
-        assert (process.wait(), bool(line)) == (0, True)
+        check_ending(process, line)
     seconds = (now() - said) / 1e9
     count, filling, refused = line.strip().split(" ", 2)
     figure("to fill the device with handles of 2 MiB", float(filling), "s", f"{count} handles; {refused}")
@@ -94,7 +94,7 @@ def fill() -> None:
 
 
 @pytest.mark.starves
-def test_view_less_makes_room_for_one(figure: Figure) -> None:
+def test_view_less_makes_room_for_one(gpu: Gpu, figure: Figure) -> None:
     # In a process of its own, whose end gives everything back.
     found = answers_of(pile_up, **({"FRUGAL_SIM_MAPPINGS": "4096"} if SIMULATED else {}))[0]
     figure("views of handles of 2 MiB at once", found["views"], "", found["refused"] or "no end was reached")
