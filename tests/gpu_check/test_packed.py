@@ -68,8 +68,8 @@ def test_out_that_cannot_be_written_or_has_somebodys_files_is_named_and_left_alo
     ],
 )
 def test_step_ends_as_it_does_and_what_it_said_is_kept(code: str, ended: str, tmp_path: Path) -> None:
-    step = check.Step("it", ("-c", code), 2)
-    assert check._carry_out(step, tmp_path, dict(os.environ), 2 if "pause" in code else 60) == ended
+    step = check.Step("it", ("-c", code), 2 if "pause" in code else 60)
+    assert check._carry_out(step, tmp_path, dict(os.environ)) == ended
     assert (tmp_path / "it.txt").read_text() == ("asleep\n" if "pause" in code else "")
 
 

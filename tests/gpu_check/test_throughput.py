@@ -263,6 +263,6 @@ def test_run_adds_only_to_one_of_the_same(tmp_path: Path, changed: dict[str, Any
         (tmp_path / "where.json").write_text(json.dumps(WHERE | changed))
     if said:
         with pytest.raises(Refused, match=said):
-            throughput.earlier_cells(tmp_path, WHERE)
+            speeds.earlier_cells(tmp_path, WHERE)
     else:
-        assert throughput.earlier_cells(tmp_path, WHERE) == {}
+        assert speeds.earlier_cells(tmp_path, WHERE) == {}

@@ -4,8 +4,12 @@ process of its own with a limit, so that a fault or a hang of one is one failure
 from __future__ import annotations
 
 import argparse
-import contextlib
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
 import json
+import math
 import os
 import signal
 import site
@@ -15,20 +19,25 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from frugal_alloc._command.doctor import machine
+from frugal_alloc._command.doctor import driver, gpu, machine, probe
+from frugal_alloc._common import whole_files
 from frugal_alloc._common.arguments import Parser, refuse
 from frugal_alloc._common.messages import Refused
 from frugal_alloc._simulation import simulated_gpu
 
+from hardware import speeds
+
 PASSED, FAILED, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 #: The folder with tests/ and bench/.
 ROOT = Path(__file__).resolve().parents[2]
-_PROGRAM, _PYTEST_NOTHING_RAN = "gpu_check", 5
+_PROGRAM, _PYTEST_NOTHING_RAN, _OLDEST_PYTEST = "gpu_check", 5, 8
+_NOT_REACHED, _UNKNOWN = "not reached: no time was left", "unknown: not all could be asked"
 #: For its programs to start, and for the last step of one.
 _AROUND_SECONDS = 120.0
 _HISTORIES = ("gpt60", "frcnn60", "bert60", "resnet60")
 #: Where programs leave something, which is to lie in OUT.
-_CACHES = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "CUDA_CACHE_PATH", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+_CACHES = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "CUDA_CACHE_PATH")
+_CACHES += ("CUPY_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 
 
 class Step(NamedTuple):
@@ -49,12 +58,14 @@ def _tests(file: str, seconds: float, *more: str) -> Step:
 
 def _histories() -> Step:
     files = [str(ROOT / "bench" / "histories" / f"{name}.json.xz") for name in _HISTORIES]
-    return Step("histories", ("-m", "frugal_alloc", "replay", "--device", "real", *files), 150)
+    return Step("histories", ("-m", "hardware.histories", *files), 150)
 
 
 _DOCTOR = Step("doctor", ("-m", "frugal_alloc", "doctor", "--gpu", "--json"), 150)
 _FACTS = ("handles", "views", "remapping", "full_device")
-_BINDINGS = ("-k", "not every_python and not module_variables and not segments and not unified_memory")
+#: About the simulated GPU, or other Pythons.
+_LEFT_OUT = ("every_python", "segments", "unified_memory")
+_BINDINGS = [f"--ignore={ROOT / 'tests' / 'bindings' / f'test_{name}.py'}" for name in _LEFT_OUT]
 #: What is asked of each part, in order of value.
 PARTS = {
     "facts": [_DOCTOR, *(_tests(f"hardware/test_{name}.py", 240) for name in _FACTS)],
@@ -64,7 +75,7 @@ PARTS = {
         _tests("bindings", 1800, *_BINDINGS),
     ],
     "throughput": [Step("throughput", ("-m", "hardware.throughput", "--out", "."), 480)],
-    "speed": [_histories(), _tests("hardware/test_other_libraries.py", 300)],
+    "speed": [_histories(), _tests("hardware/test_other_libraries.py", 600)],
     "limits": [_tests("hardware/test_views.py", 150, "-m", "starves")],
     "switches": [_tests("bindings/test_switches.py", 600)],
     "nccl": [_tests("hardware/test_together.py", 240, "-k", "nccl")],
@@ -72,7 +83,9 @@ PARTS = {
     "sharing": [_tests("hardware/test_together.py", 240, "-k", "eight")],
     "micro": [Step("pairs", ("-m", "hardware.pairs"), 180)],
 }
-_ALL = ("facts", "tests", "throughput", "speed")
+_ALL = ("throughput", "facts", "tests", "speed")
+_WITHOUT_PYTEST = ("throughput", "micro")
+_WITHOUT_CUDA_BINDINGS = (*_WITHOUT_PYTEST, "speed", "switches", "nccl", "sharing")
 
 
 def _minutes(text: str) -> float:
@@ -121,8 +134,33 @@ def _prepare(out: Path) -> Path:
     return out.resolve()
 
 
-def _environment(found: dict[str, str], where: dict[str, Any], out: Path, alone: bool) -> dict[str, str]:
-    paths = (found["PYTHONPATH"], *map(str, (ROOT / "tests", ROOT, ROOT / "vendored")))
+def _check_installed(what: str) -> tuple[Path, ...]:
+    """Where the packed pytest is if it is needed, since this Python has none, or one that is too old.
+
+    Raises:
+        Refused: there is no pytest that works, or no cuda-bindings, and the part needs it.
+    """
+    packed: tuple[Path, ...] = ()
+    try:
+        if what not in _WITHOUT_CUDA_BINDINGS:
+            driver._cuda("driver")
+        if what not in _WITHOUT_PYTEST:
+            has_one = importlib.util.find_spec("pytest") is not None
+            if not has_one or int(importlib.metadata.version("pytest").partition(".")[0]) < _OLDEST_PYTEST:
+                packed = (ROOT / "vendored",)
+                sys.path.insert(0, str(packed[0]))
+            importlib.import_module("pytest")
+    except driver.CannotTell as error:
+        raise Refused(str(error)) from None
+    except ImportError as error:
+        raise Refused(f"pytest cannot be imported ({error}); pip install 'pytest>={_OLDEST_PYTEST}'") from None
+    return packed
+
+
+def _environment(
+    found: dict[str, str], where: dict[str, Any], out: Path, alone: bool, packed: tuple[Path, ...]
+) -> dict[str, str]:
+    paths = (found["PYTHONPATH"], *map(str, (ROOT / "tests", ROOT, *packed)))
     result = found | {"PYTHONPATH": os.pathsep.join(paths), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     # Where a torch that was installed with pip --user is found follows from HOME.
     result["PYTHONUSERBASE"] = found.get("PYTHONUSERBASE") or site.getuserbase()
@@ -145,62 +183,91 @@ def _throughput(step: Step, options: argparse.Namespace, left: float, commit: st
     most = 60 * options.minutes if options.minutes and options.what == "throughput" else step.seconds
     minutes = ("--minutes", str(min(most, left) / 60), "--commit", commit)
     earlier = ("--add", str(options.add.resolve())) if options.add else ()
-    return Step(step.name, (*step.arguments, *minutes, *earlier), most + _AROUND_SECONDS)
+    return Step(step.name, (*step.arguments, *minutes, *earlier), min(most, left) + _AROUND_SECONDS)
 
 
-def _carry_out(step: Step, out: Path, environment: dict[str, str], seconds: float) -> str:
-    """How it ended: "passed", or what is wrong. What it printed is in OUT/NAME.txt."""
-    with open(out / f"{step.name}.txt", "wb") as output:
+def _carry_out(step: Step, out: Path, environment: dict[str, str], left: float = math.inf) -> str:
+    """How it ended: "passed", or what is wrong. What it printed is in OUT/NAME.txt.
+
+    Args:
+        left: seconds that --minutes leaves it.
+    """
+    if left <= 1:
+        return _NOT_REACHED
+    status = None
+    with open(out / f"{step.name}.txt", "w+", errors="replace") as output:
         streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
-        options = {"env": environment, "cwd": out, "start_new_session": True}
-        with subprocess.Popen([sys.executable, *step.arguments], **options, **streams) as child:
-            try:
-                status: int | None = child.wait(seconds)
-            except subprocess.TimeoutExpired:
-                status = None
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
+        dies_with_us = functools.partial(probe.end_with_parent, os.getpid())
+        options = {"env": environment, "cwd": out, "start_new_session": True, "preexec_fn": dies_with_us}
+        child = subprocess.Popen([sys.executable, *step.arguments], **options, **streams)
+        try:
+            status = child.wait(min(step.seconds, left))
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            is_over = gpu.end_group(child)
+        output.seek(0)
+        is_unknown = "not found out: " in output.read()
     if status is None:
-        return f"failed: ended at its limit of {seconds:.0f} s"
+        limit = f"failed: ended at its limit of {step.seconds:.0f} s"
+        return f"failed: {gpu.HELD}" if not is_over else limit if step.seconds <= left else _NOT_REACHED
     if status < 0:
         return f"failed: ended by {signal.Signals(-status).name}"
-    if step.name == "doctor" and status == COULD_NOT_RUN:
-        return "unknown: not all could be asked"
-    return "passed" if status in (0, _PYTEST_NOTHING_RAN) else f"failed: status {status}"
+    if status == COULD_NOT_RUN and step.name in ("doctor", "throughput"):
+        return _UNKNOWN
+    if status in (PASSED, _PYTEST_NOTHING_RAN):
+        return _UNKNOWN if is_unknown else "passed"
+    return f"failed: status {status}"
+
+
+def _say(line: str) -> None:
+    """Whoever reads may have gone, which stops nothing: results.json has it all."""
+    try:
+        print(line, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _check(options: argparse.Namespace) -> int:
+    found, where = machine.find(options.simulate)
+    packed = ROOT / "packed.json"
+    commit = json.loads(packed.read_text())["commit"] if packed.exists() else ""
+    if options.add:
+        speeds.earlier_cells(options.add, speeds.measured_on(where, commit))
+    vendored = _check_installed(options.what)
+    out = _prepare(options.out or Path(time.strftime("gpu_check-%Y%m%d-%H%M%S")))
+    results: dict[str, Any] = {"where": where | {"commit": commit}, "steps": {}}
+    environment = _environment(found, where, out, options.alone, vendored)
+    end = time.monotonic() + (60 * options.minutes if options.minutes else math.inf)
+    shown = "a SIMULATED GPU: nothing here is measured" if where["simulated"] else where["gpu"]
+    _say(f"on {shown}; results go to {out}")
+    for step in _steps(options, where["simulated"]):
+        left = end - time.monotonic()
+        if step.name == "throughput" and left > 1:
+            step = _throughput(step, options, left, commit)
+            left = step.seconds
+        results["steps"][step.name] = _carry_out(step, out, environment, left)
+        whole_files.write(str(out / "results.json"), json.dumps(results, indent=1).encode())
+        _say(f"{step.name:20}{results['steps'][step.name]}")
+    if any(ended.startswith("failed") for ended in results["steps"].values()):
+        return FAILED
+    return PASSED if all(ended == "passed" for ended in results["steps"].values()) else COULD_NOT_RUN
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, signal.default_int_handler)
     try:
-        found, where = machine.find(options.simulate)
-        out = _prepare(options.out or Path(time.strftime("gpu_check-%Y%m%d-%H%M%S")))
+        return _check(options)
     except Refused as error:
         return refuse(_PROGRAM, error)
-    packed = ROOT / "packed.json"
-    commit = json.loads(packed.read_text())["commit"] if packed.exists() else ""
-    results: dict[str, Any] = {"where": where | {"commit": commit}, "steps": {}}
-    environment = _environment(found, where, out, options.alone)
-    end = time.monotonic() + (60 * options.minutes if options.minutes else float("inf"))
-    shown = "a SIMULATED GPU: nothing here is measured" if where["simulated"] else where["gpu"]
-    print(f"on {shown}; results go to {out}", flush=True)
-    try:
-        for step in _steps(options, where["simulated"]):
-            left = end - time.monotonic()
-            if step.name == "throughput":
-                step = _throughput(step, options, left, commit)
-                left += _AROUND_SECONDS
-            seconds = min(step.seconds, left)
-            ended = _carry_out(step, out, environment, seconds) if left > 1 else "not reached: no time was left"
-            results["steps"][step.name] = ended
-            (out / "results.json").write_text(json.dumps(results, indent=1))
-            print(f"{step.name:20}{ended}", flush=True)
+    except OSError as error:
+        return refuse(_PROGRAM, f"results cannot be written ({error}); make room, or name another folder with --out")
     except KeyboardInterrupt:
-        print("interrupted: what was found until then is above", flush=True)
+        _say("interrupted: what was found until then is above")
         return INTERRUPTED
-    if any(ended.startswith("failed") for ended in results["steps"].values()):
-        return FAILED
-    return PASSED if all(ended == "passed" for ended in results["steps"].values()) else COULD_NOT_RUN
 
 
 if __name__ == "__main__":

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from frugal_alloc._command.doctor.probe import NOT_SHOWN
 from frugal_alloc._common import whole_files
+from frugal_alloc._common.messages import Refused
 
 from bench.training import ALLOCATORS, EXPANDABLE, NATIVE, OURS, UNTRACKED
 
@@ -76,6 +77,31 @@ def read(folder: Path) -> dict[tuple[str, str], Cell]:
     """What an earlier run into the folder has measured, by program and capacity."""
     cells = [Cell(**entry) for entry in json.loads((folder / MEASURED).read_text())]
     return {(cell.program, cell.capacity): cell for cell in cells}
+
+
+def windows_of(cells: Iterable[Cell]) -> int:
+    return sum(len(found) for cell in cells for found in cell.rounds)
+
+
+def measured_on(found: dict[str, Any], commit: str) -> dict[str, Any]:
+    return {"GPU": found.get("gpu"), "torch": found["software"]["torch"], "commit": commit}
+
+
+def earlier_cells(folder: Path, where: dict[str, str]) -> dict[tuple[str, str], Cell]:
+    """What an earlier run has measured, by program and capacity.
+
+    Raises:
+        Refused: there is nothing, or it is of something else.
+    """
+    try:
+        found = json.loads((folder / "where.json").read_text())
+        cells = read(folder)
+    except (OSError, ValueError, KeyError):
+        raise Refused(f"{folder} has nothing that throughput measured; run without --add") from None
+    for name, here in where.items():
+        if found.get(name) != here:
+            raise Refused(f"{folder} is of {name} {found.get(name)}, and this is {here}; run without --add")
+    return cells
 
 
 # --- Rows.

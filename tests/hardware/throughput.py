@@ -274,23 +274,6 @@ def lacking(modules: tuple[str, ...], tools: tuple[str, ...]) -> str:
     return f"there is no {tools[0]} here" if tools and not any(map(shutil.which, tools)) else ""
 
 
-def earlier_cells(folder: Path, where: dict[str, str]) -> dict[tuple[str, str], Cell]:
-    """What an earlier run has measured, by program and capacity.
-
-    Raises:
-        Refused: there is nothing, or it is of something else.
-    """
-    try:
-        found = json.loads((folder / "where.json").read_text())
-        cells = speeds.read(folder)
-    except (OSError, ValueError, KeyError):
-        raise Refused(f"{folder} has nothing that throughput measured; run without --add") from None
-    for name, here in where.items():
-        if found.get(name) != here:
-            raise Refused(f"{folder} is of {name} {found.get(name)}, and this is {here}; run without --add")
-    return cells
-
-
 def main() -> int:
     parser = argparse.ArgumentParser("throughput", description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
@@ -299,18 +282,20 @@ def main() -> int:
     parser.add_argument("--commit", default="", help="of what is measured")
     options = parser.parse_args()
     found = described()
-    where = {"GPU": found.get("gpu"), "torch": found["software"]["torch"], "commit": options.commit}
+    where = speeds.measured_on(found, options.commit)
     try:
-        earlier = earlier_cells(options.add, where) if options.add else {}
+        earlier = speeds.earlier_cells(options.add, where) if options.add else {}
     except Refused as error:
         parser.error(str(error))
+    before = speeds.windows_of(earlier.values())
     (options.out / "where.json").write_text(json.dumps(where))
     measured = Throughput(options.out, options.minutes * 60, earlier, is_simulated())
     measured.carry_out()
     print((options.out / speeds.ROWS).read_text())
     for line in measured.failed:
         print(f"failed: {line}")
-    return 1 if measured.failed else 0
+    # Without a window nothing is known.
+    return 1 if measured.failed else 0 if speeds.windows_of(measured.cells) > before else 2
 
 
 if __name__ == "__main__":
