@@ -102,6 +102,8 @@ def test_it_is_small_and_needs_no_checkout(packed: Path) -> None:
     for name in ("run", "README.md", "packed.json", "bindings/frugal_alloc/_command/doctor/kernels/aliasing.cu"):
         assert (packed / name).is_file(), name
     assert len(list((packed / "bench" / "histories").glob("*.xz"))) == 4
+    code = f"import sys; sys.path.insert(0, {str(packed / 'vendored')!r}); import pytest"
+    assert run(sys.executable, "-I", "-S", "-c", code).status == 0
 
 
 def _contents(folder: Path) -> dict[str, int]:
