@@ -28,6 +28,7 @@ from frugal_alloc._simulation import simulated_gpu
 from hardware import speeds
 
 PASSED, FAILED, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 #: The folder with tests/ and bench/.
 ROOT = Path(__file__).resolve().parents[2]
 _PROGRAM, _PYTEST_NOTHING_RAN, _OLDEST_PYTEST = "gpu_check", 5, 8
@@ -134,21 +135,21 @@ def _prepare(out: Path) -> Path:
     return out.resolve()
 
 
-def _check_installed(what: str) -> tuple[Path, ...]:
+def _check_installed(what: str) -> tuple[str, ...]:
     """Where the packed pytest is if it is needed, since this Python has none, or one that is too old.
 
     Raises:
         Refused: there is no pytest that works, or no cuda-bindings, and the part needs it.
     """
-    packed: tuple[Path, ...] = ()
+    packed: tuple[str, ...] = ()
     try:
         if what not in _WITHOUT_CUDA_BINDINGS:
             driver._cuda("driver")
         if what not in _WITHOUT_PYTEST:
             has_one = importlib.util.find_spec("pytest") is not None
             if not has_one or int(importlib.metadata.version("pytest").partition(".")[0]) < _OLDEST_PYTEST:
-                packed = (ROOT / "vendored",)
-                sys.path.insert(0, str(packed[0]))
+                packed = (str(ROOT / "vendored"),)
+                sys.path[:0] = packed
             importlib.import_module("pytest")
     except driver.CannotTell as error:
         raise Refused(str(error)) from None
@@ -157,10 +158,8 @@ def _check_installed(what: str) -> tuple[Path, ...]:
     return packed
 
 
-def _environment(
-    found: dict[str, str], where: dict[str, Any], out: Path, alone: bool, packed: tuple[Path, ...]
-) -> dict[str, str]:
-    paths = (found["PYTHONPATH"], *map(str, (ROOT / "tests", ROOT, *packed)))
+def _environment(found: dict[str, str], where: dict[str, Any], out: Path, alone: bool) -> dict[str, str]:
+    paths = (found["PYTHONPATH"], str(ROOT / "tests"), str(ROOT))
     result = found | {"PYTHONPATH": os.pathsep.join(paths), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     # Where a torch that was installed with pip --user is found follows from HOME.
     result["PYTHONUSERBASE"] = found.get("PYTHONUSERBASE") or site.getuserbase()
@@ -228,16 +227,23 @@ def _say(line: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _interrupt(*_: object) -> None:
+    # One is enough: a shell and the terminal both send theirs.
+    for number in _ENDINGS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def _check(options: argparse.Namespace) -> int:
     found, where = machine.find(options.simulate)
     packed = ROOT / "packed.json"
     commit = json.loads(packed.read_text())["commit"] if packed.exists() else ""
     if options.add:
         speeds.earlier_cells(options.add, speeds.measured_on(where, commit))
-    vendored = _check_installed(options.what)
+    found["PYTHONPATH"] = os.pathsep.join((*_check_installed(options.what), found["PYTHONPATH"]))
     out = _prepare(options.out or Path(time.strftime("gpu_check-%Y%m%d-%H%M%S")))
     results: dict[str, Any] = {"where": where | {"commit": commit}, "steps": {}}
-    environment = _environment(found, where, out, options.alone, vendored)
+    environment = _environment(found, where, out, options.alone)
     end = time.monotonic() + (60 * options.minutes if options.minutes else math.inf)
     shown = "a SIMULATED GPU: nothing here is measured" if where["simulated"] else where["gpu"]
     _say(f"on {shown}; results go to {out}")
@@ -256,9 +262,9 @@ def _check(options: argparse.Namespace) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in _ENDINGS:
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, signal.default_int_handler)
+            signal.signal(number, _interrupt)
     try:
         return _check(options)
     except Refused as error:
