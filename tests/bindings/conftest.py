@@ -36,58 +36,26 @@ ON_REAL_GPU = os.environ.get("FRUGAL_TEST_GPU") in ("real", "shared")
 
 # What a file needs that is not the usual one GPU with virtual memory.
 GPUS = {
-    "test_distributed.py": 2,
-    "test_foreign_streams.py": 2,
-    "test_mem_pools.py": 2,
-    "test_peers.py": 2,
-    "test_random_pools.py": 2,
-    "test_sleep.py": 2,
+    f"test_{name}.py": 2 for name in ("distributed", "foreign_streams", "mem_pools", "peers", "random_pools", "sleep")
 }
 # What sees PyTorch's operators for these two is a frame of Python, and some tests look at frames.
 FRAMES_ALONE = {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"}
 WITH_VALUES = {"FRUGAL_SIM_VALUES": "cpu", "FRUGAL_SIM_WORKSPACES": "modelled"}
-ENVIRONMENT = {
-    "test_segments.py": {"FRUGAL_SIM_VMM": "0"},
-    "test_sleep.py": WITH_VALUES,
-    "test_sleep_owners.py": WITH_VALUES,
-    "test_sleep_programs.py": WITH_VALUES,
-    "test_sleep_tags.py": WITH_VALUES,
-    "test_sleep_training.py": WITH_VALUES,
-    "test_mapped_pools.py": WITH_VALUES,
-    "test_memory_saver.py": WITH_VALUES,
-    "test_random_pools.py": WITH_VALUES,
-    "test_vllm.py": WITH_VALUES,
-    "test_explanations.py": FRAMES_ALONE,
-    "test_journal.py": FRAMES_ALONE,
-    "test_every_python.py": FRAMES_ALONE,
-}
+VALUED = ("sleep", "sleep_owners", "sleep_programs", "sleep_tags", "sleep_training", "mapped_pools", "memory_saver")
+VALUED += ("random_pools", "vllm")
+ENVIRONMENT = {"test_segments.py": {"FRUGAL_SIM_VMM": "0"}}
+ENVIRONMENT |= {f"test_{name}.py": WITH_VALUES for name in VALUED}
+ENVIRONMENT |= {f"test_{name}.py": FRAMES_ALONE for name in ("explanations", "journal", "every_python")}
 # What is older than enabling is what these are about, or what they count and show.
-BOTH_MOMENTS = (
-    "test_history.py",
-    "test_private_pools.py",
-    "test_statistics.py",
-    "test_streams.py",
-    "test_tensors.py",
-    "test_toggle.py",
-)
+BOTH_MOMENTS = ("test_history.py", "test_private_pools.py", "test_statistics.py", "test_streams.py")
+BOTH_MOMENTS += ("test_tensors.py", "test_toggle.py")
 # What holds for pools of graphs whose memory is mapped as well.
 MAPPED_TOO = ("test_capture_reuse.py", "test_mem_pools.py", "test_pool_checkpoints.py", "test_random_pools.py")
 # These start processes of their own for each moment.
-ONE_MOMENT = (
-    "test_journal.py",
-    "test_mapped_pools.py",
-    "test_memory_saver.py",
-    "test_processes.py",
-    "test_every_python.py",
-    "test_refusals.py",
-    "test_same_as_native.py",
-    "test_settings.py",
-    "test_sleep_programs.py",
-    "test_switches.py",
-    "test_distributed.py",
-    "test_unified_memory.py",
-    "test_vllm.py",
-)
+ONE_MOMENT = ("test_journal.py", "test_mapped_pools.py", "test_memory_saver.py", "test_processes.py")
+ONE_MOMENT += ("test_every_python.py", "test_refusals.py", "test_same_as_native.py", "test_settings.py")
+ONE_MOMENT += ("test_sleep_programs.py", "test_switches.py", "test_distributed.py", "test_unified_memory.py")
+ONE_MOMENT += ("test_vllm.py",)
 
 
 def _environment(file: str, moment: str, **more: str) -> dict[str, str]:
