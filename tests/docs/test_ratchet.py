@@ -23,11 +23,11 @@ PLACES = {
 MOST_LINES = {
     "the simulated GPU": 17_802,
     "planning without a GPU": 6_623,
-    "the allocator": 48_623,
-    "bench, tools and examples": 11_954,
-    "tests": 67_397,
+    "the allocator": 48_621,
+    "bench, tools and examples": 11_955,
+    "tests": 67_622,
 }
-MOST_WORDS = 45_755
+MOST_WORDS = 45_753
 # Below it by this share, the figure is to be lowered, or what went could come back.
 SLACK = 0.01
 
