@@ -24,10 +24,10 @@ MOST_LINES = {
     "the simulated GPU": 17_802,
     "planning without a GPU": 6_623,
     "the allocator": 48_621,
-    "bench, tools and examples": 11_955,
-    "tests": 67_622,
+    "bench, tools and examples": 11_961,
+    "tests": 67_626,
 }
-MOST_WORDS = 45_753
+MOST_WORDS = 45_796
 # Below it by this share, the figure is to be lowered, or what went could come back.
 SLACK = 0.01
 

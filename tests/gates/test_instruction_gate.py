@@ -61,7 +61,7 @@ def _build() -> None:
 @pytest.fixture(scope="session")
 def counts(tmp_path_factory: pytest.TempPathFactory) -> Counts:
     _build()
-    simulated = ROOT / ".bazel" / "bin" / "cuda" / "simulated" / "exports"
+    simulated = ROOT / ".bazel" / "bin" / "simulated_gpu" / "exports"
     output = tmp_path_factory.mktemp("callgrind") / "out"
     command = ["valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={output}"]
     environment = os.environ | {

@@ -84,7 +84,7 @@ def test_all_that_passes_ends_with_status_0(tools_test: Checkout) -> None:
 def test_after_a_step_that_fails_the_others_run_and_the_end_names_it(tools_test: Checkout) -> None:
     done = tools_test.run(fails="lint --no-tidy\nbazel test --nos")
     assert done.returncode == 1
-    assert done.stderr == "\ntools/test: FAILED: format and limits\ntools/test: FAILED: unit tests\n"
+    assert re.findall("FAILED: (.+)", done.stderr) == ["format and limits", "unit tests", "the simulated GPU"]
     assert tools_test.called(PYTEST) and tools_test.called("bazel build")
 
 
@@ -103,7 +103,7 @@ def ran_and_did_not(done: subprocess.CompletedProcess[str]) -> tuple[list[str], 
 
 def test_the_end_says_what_was_run_and_by_what_the_rest_can_be(tools_test: Checkout) -> None:
     ran, not_run = ran_and_did_not(tools_test.run())
-    assert ran[:4] == ["setup", "format and limits", "build", "unit tests"] and len(ran) == 5
+    assert ran[:4] == ["setup", "format and limits", "build", "unit tests"] and len(ran) == 7
     for command in ("test --all", "lint", "test --thorough", "test --newest", "odd_surroundings"):
         assert f": tools/{command}" in not_run
 
@@ -111,7 +111,7 @@ def test_the_end_says_what_was_run_and_by_what_the_rest_can_be(tools_test: Check
 def test_all_tests_are_those_that_the_usual_ones_leave_out_too(tools_test: Checkout) -> None:
     for options in ([], ["--all"]):
         done = tools_test.run(*options)
-        (call,) = ((call, environment) for call, environment in tools_test.calls() if PYTEST in call)
+        *_, call = ((call, environment) for call, environment in tools_test.calls() if PYTEST in call)
         left_out, variable = ("--ignore=tests/versions" in call[0], call[1].get("FRUGAL_TEST_ALL"))
         assert (left_out, variable) == ((False, "1") if options else (True, None))
         assert tools_test.called("tools/wheel") == tools_test.called("--test_env=FRUGAL_TEST_ALL") == bool(options)

@@ -230,7 +230,7 @@ def test_torch_beside_this_python_is_of_its_architecture(with_all: None, tmp_pat
 
 def test_cmake_builds_the_libraries_that_bazel_builds() -> None:
     """Of the simulated GPU, by their names in the rules of both."""
-    folder = ROOT / "cuda" / "simulated"
+    folder = ROOT / "simulated_gpu"
     rules = "".join((folder / path).read_text() for path in ("BUILD", "exports/BUILD", "libraries/BUILD"))
     by_bazel = set(re.findall(r":(lib[\w-]+\.so(?:\.\d+)?)\"", rules))
     lists = (folder / "CMakeLists.txt").read_text()
