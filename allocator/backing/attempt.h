@@ -20,7 +20,7 @@
 
 namespace frugal {
 
-// What MovableBacking knows of the request while it plans and carries out the plan. Not thread-safe.
+// What is known of the request while StitchPlanner plans and MovableBacking carries out the plan. Not thread-safe.
 struct Attempt {
   Arena& arena;
   Bytes size;  // of the free block that it is to have

@@ -4,8 +4,8 @@ A process that the GPU ends leaves what it had said by then. On the simulated GP
 not the driver's; so a check says what it needs, and one that needs more than calls is "not shown here" there, whatever
 came out, as is every figure. No probe decides this for itself.
 
-``python -m frugal_alloc._command.doctor.probe NAME SECONDS`` carries one out. Whatever it raises is said in one line on
-stderr, with exit status 1.
+``python -m frugal_alloc._command.doctor.probe NAME SECONDS PARENT`` carries one out, and ends with the process PARENT.
+Whatever it raises is said in one line on stderr, with exit status 1.
 """
 
 from __future__ import annotations
