@@ -23,14 +23,17 @@ def fill(room: int) -> None:
 
 
 def use_libraries() -> None:
-    """What cuBLAS keeps from its first use on, in this thread and in autograd's, is no part of the room."""
+    """What cuBLAS keeps from its first use on, in this thread and in autograd's, is no part of the room.
+
+    This thread comes first: it keeps its own, so that the other one has to make a second.
+    """
 
     def multiply() -> None:
         torch.ones(16, 16, device="cuda") @ torch.ones(16, 16, device="cuda")
 
     other = threading.Thread(target=multiply)
-    other.start()
     multiply()
+    other.start()
     other.join()
     # It leaves what it has to the next thread as it ends, which is after join().
     while os.path.exists(f"/proc/self/task/{other.native_id}"):
