@@ -18,8 +18,8 @@ from .._heap.live_tensors import Walk, is_parameter, saved_tensors
 _KEPT = {"ReLU": 0, "ReLU6": 0, "LeakyReLU": 0, "Sigmoid": 0, "Tanh": 0, "Identity": 0, "Flatten": 0}
 _KEPT_BY_MAXIMA = 3  # and their places, of 64 bits each
 _KEPT_BY_DROPOUT = 1.25
-# What comes after the forward, in tensors as large as the largest at work.
-AFTER_FORWARD = 3
+# What comes after the forward, in tensors as large as the largest at work: a loss that squares takes as many.
+AFTER_FORWARD = 4
 # What is still to come is counted as so much more: it is an estimate.
 CAUTION = 1.25
 # A layer that was called so often is called in a loop.
@@ -30,11 +30,27 @@ _FEWEST_OF_IMAGE = 3
 _ENLARGING = ("interpolate", "upsample", "pixel_shuffle", "conv_transpose")
 
 
-class Growth(NamedTuple):
-    """By how many times as much as now."""
+class Stage(NamedTuple):
+    """A layer of the forward, with those without parameters that follow it. In backward it comes after those behind it,
+    which have let go of what they kept, and have made their gradients."""
 
-    kept: float  # at the forward's end
-    peak: float  # in the backward that follows
+    kept_bytes: float  # by the forward so far
+    at_work_bytes: float  # that its backward makes, and was given
+    gradient_bytes: int  # of its parameters, and of those behind it
+
+
+class _Layers(NamedTuple):
+    """One with parameters, and those without that follow it."""
+
+    first: Any
+    numbers: float  # that they keep of a sample
+    made: float  # that one of them makes of it, at most
+    handed_on: float  # that the last of them makes
+    is_coming: bool
+
+    @property
+    def kind(self) -> tuple:
+        return type(self.first), *(own.shape for own in _own(self.first)), self.numbers
 
 
 def layers_of(model: Any) -> list[Any]:
@@ -42,47 +58,89 @@ def layers_of(model: Any) -> list[Any]:
     return [one for one in model.modules() if not one._modules or any(own.dim() == 2 for own in _own(one))]
 
 
-def makes_logits(layer: Any) -> bool:
+def head_of(model: Any) -> Any:
+    """The layer that makes logits: a matrix whose results no other layer takes, the outermost and last of such; None
+    where there is none."""
     import torch
 
-    return isinstance(layer, torch.nn.Linear) and layer.out_features > 2 * layer.in_features
+    taken = {_taken(layer) for layer in layers_of(model)}
+    matrices = ((name, one) for name, one in model.named_modules() if isinstance(one, torch.nn.Linear))
+    ends = [(name.count("."), one) for name, one in matrices if one.out_features not in taken]
+    outermost = min((depth for depth, _ in ends), default=0)
+    return next((one for depth, one in reversed(ends) if depth == outermost), None)
+
+
+def _taken(layer: Any) -> int:
+    """How many features a layer works on; 0: that is not known."""
+    for name in ("in_features", "in_channels", "num_features", "input_size", "embed_dim"):
+        if isinstance(taken := getattr(layer, name, None), int):
+            return taken
+    return next(iter(reversed(getattr(layer, "normalized_shape", ()))), 0)
 
 
 def tied_embedding(model: Any) -> Any:
     """An embedding whose matrix may make logits, too, as no layer does of so many words; None where there is none."""
     import torch
 
-    layers = layers_of(model)
-    widths = {layer.out_features for layer in layers if makes_logits(layer)}
-    embeddings = [one for one in layers if isinstance(one, torch.nn.Embedding)]
+    embeddings = [one for one in layers_of(model) if isinstance(one, torch.nn.Embedding)]
     largest = max(embeddings, key=lambda one: one.num_embeddings, default=None)
     is_of_words = largest is not None and largest.num_embeddings > 2 * largest.embedding_dim
-    return largest if is_of_words and not any(width >= largest.num_embeddings for width in widths) else None
+    return largest if is_of_words and head_of(model) is None else None
 
 
 class Recorded(NamedTuple):
-    """What the graph of a forward tells of it so far."""
+    """What the graph of a forward tells of it so far.
 
-    calls: dict[int, int]  # by the id of a parameter, how many operations have used it
-    places: dict[
-        int, int
-    ]  # by the number of features, at how many places tensors of more than three dimensions had them
+    Attributes:
+        calls: By the id of a parameter, how many operations have used it.
+        places: By the number of features, at how many places tensors of more than three dimensions had them.
+        kept: By the id of a layer's first parameter, the bytes that it and those without parameters behind it have kept
+            for backward; without the latest layer, which may not be done.
+    """
+
+    calls: dict[int, int]
+    places: dict[int, int]
+    kept: dict[int, int]
 
 
-NOTHING = Recorded({}, {})
+NOTHING = Recorded({}, {}, {})
 
 
-def recorded(results: Iterable[Any]) -> Recorded:
+def recorded(results: Iterable[Any], model: Any) -> Recorded:
     """By the graph that has led to some tensors."""
     calls: Counter[int] = Counter()
     places: dict[int, int] = {}
+    layers = {id(own): id(_own(layer)[0]) for layer in layers_of(model) for own in _own(layer)}
+    seen: list[tuple[int, int, dict[int, int]]] = []
     for node in Walk(_MOST_SECONDS).behind(result.grad_fn for result in results):
-        leaves = (getattr(following, "variable", None) for following, _ in node.next_functions)
-        calls.update(id(leaf) for leaf in leaves if leaf is not None)
+        leaves = [id(leaf) for edge, _ in node.next_functions if (leaf := getattr(edge, "variable", None)) is not None]
+        calls.update(leaves)
+        storages = {}
         for saved in saved_tensors(node):
-            if saved.dim() > _FEWEST_OF_IMAGE and not is_parameter(saved):
+            if is_parameter(saved):
+                continue
+            if saved.dim() > _FEWEST_OF_IMAGE:
                 places[saved.shape[1]] = max(places.get(saved.shape[1], 0), math.prod(saved.shape[2:]))
-    return Recorded(calls, places)
+            if saved.layout is _strided():
+                storages[saved.untyped_storage()._cdata] = saved.untyped_storage().nbytes()
+        seen.append((node._sequence_nr(), next((layers[leaf] for leaf in leaves if leaf in layers), 0), storages))
+    return Recorded(calls, places, _kept_by_layers(sorted(seen, key=lambda one: one[0])))
+
+
+def _kept_by_layers(nodes: list[tuple[int, int, dict[int, int]]]) -> dict[int, int]:
+    """Of each layer the bytes.
+
+    Args:
+        nodes: In the order in which they were made, each with its layer, or 0, and the storages that it has saved.
+    """
+    kept: Counter[int] = Counter()
+    latest, known = 0, set()
+    for _, layer, storages in nodes:
+        latest = layer or latest
+        kept[latest] += sum(size for storage, size in storages.items() if storage not in known)
+        known |= storages.keys()
+    kept.pop(latest, None)
+    return kept
 
 
 def to_come(modules: list[Any], so_far: Recorded) -> list[Any]:
@@ -108,27 +166,71 @@ def to_come(modules: list[Any], so_far: Recorded) -> list[Any]:
     return coming
 
 
-def growth(modules: list[Any], inputs: list[Any], so_far: Recorded, to_run: list[Any]) -> Growth:
-    """Of what this forward keeps. What logits take is not in it.
+def course(modules: list[Any], inputs: list[Any], so_far: Recorded, to_run: list[Any], now: float) -> list[Stage]:
+    """What this forward keeps, layer by layer, in the order in which they run. What logits take is not in it.
 
     Args:
         modules: That run, innermost first.
         inputs: The tensors that the outermost works on.
         so_far: Of this forward.
         to_run: The layers that are to come, and the running one unless what it makes is counted as being there.
+        now: The bytes that grow with the batch and are there.
     """
     coming = {id(layer) for layer in to_run}
-    made = [one for one in _numbers(modules[-1], inputs, so_far.places, coming) if not makes_logits(one[0])]
-    made.sort(key=lambda one: id(one[0]) in coming)  # what has run comes first, whatever was made first
-    kept = peak = ran = 0.0
-    for layer, numbers in made:
-        kept += numbers
-        ran += 0 if id(layer) in coming else numbers
-        peak = max(peak, kept + AFTER_FORWARD * numbers)
-    if not ran:
-        return Growth(len(made) + 1, len(made) + 1 + AFTER_FORWARD)
+    layers = list(_layers(modules[-1], inputs, so_far, coming))
+    ran = sum(one.numbers for one in layers if not one.is_coming)
+    unit = now / ran if ran else now
     loop = _rounds(modules[0], inputs, so_far.calls)
-    return Growth(*(1 + CAUTION * (loop * of / ran - 1) for of in (kept, peak)))
+    measured: dict[tuple, list[int]] = {}
+    for one in layers:
+        if not one.is_coming and loop == 1 and (own := _own(one.first)) and id(own[0]) in so_far.kept:
+            measured.setdefault(one.kind, []).append(so_far.kept[id(own[0])])
+    stages, kept = [], 0.0
+    for one in layers:
+        alike = measured.get(one.kind) if one.is_coming else None
+        made, handed_on = (unit * (numbers if ran else 1) for numbers in (one.made, one.handed_on))
+        if alike:
+            kept += sum(alike) / len(alike)
+        elif one.is_coming:
+            kept += CAUTION * unit * (one.numbers if ran else 1)
+        else:
+            kept += unit * one.numbers * (1 + CAUTION * (loop - 1))
+        # What was measured is kept by who takes it: what the layer hands on comes on top.
+        stages.append((kept + (handed_on if alike else 0), made, handed_on, one.first))
+    return list(_backwards(stages))[::-1]
+
+
+def _backwards(stages: list[tuple[float, float, float, Any]]) -> Iterator[Stage]:
+    """From the last on. A stage has what the forward has kept so far, what its layers make at most, what they hand on,
+    and the layer with parameters."""
+    gradients = 0
+    for i in reversed(range(len(stages))):
+        kept, made, _, layer = stages[i]
+        gradients += sum(own.numel() * own.element_size() for own in _own(layer) if own.requires_grad)
+        # Gradients of what it made, one of them handed on beside it, and of what it was given.
+        given = stages[i - 1][2] if i else 0
+        at_work = 2 * made + given
+        yield Stage(kept, max(at_work, AFTER_FORWARD * made) if i + 1 == len(stages) else at_work, gradients)
+
+
+def _layers(model: Any, inputs: list[Any], so_far: Recorded, coming: set[int]) -> Iterator[_Layers]:
+    """Those of the model, that have run first, whatever was made first."""
+    head, found = head_of(model), []
+    for layer, kept, made in _numbers(model, inputs, so_far.places, coming):
+        if layer is head:
+            kept = made = 0.0
+        if found and not _own(layer) and found[-1].is_coming == (id(layer) in coming):
+            last = found.pop()
+            found.append(last._replace(numbers=last.numbers + kept, made=max(last.made, made), handed_on=made))
+        else:
+            found.append(_Layers(layer, kept, made, made, id(layer) in coming))
+    return iter(sorted(found, key=lambda one: one.is_coming))
+
+
+def _strided() -> Any:
+    import torch
+
+    return torch.strided
 
 
 def _own(module: Any) -> list[Any]:
@@ -144,9 +246,11 @@ def _rounds(running: Any, inputs: list[Any], calls: dict[int, int]) -> float:
     return max(1.0, max((size for one in inputs for size in one.shape[1:]), default=1) / so_far)
 
 
-def _numbers(model: Any, inputs: list[Any], seen: dict[int, int], coming: set[int]) -> Iterator[tuple[Any, float]]:
-    """Of each layer, how many numbers it keeps of a sample, on a scale that is the same for all: its features, at as
-    many places as its inputs and strides leave."""
+def _numbers(
+    model: Any, inputs: list[Any], seen: dict[int, int], coming: set[int]
+) -> Iterator[tuple[Any, float, float]]:
+    """Of each layer, how many numbers it keeps of a sample, and makes of it, on a scale that is the same for all: its
+    features, at as many places as its inputs and strides leave."""
     places, dimensions = _places_of(inputs)
     features, largest = 1, 0.0
     # The places where so many features were last.
@@ -172,7 +276,9 @@ def _numbers(model: Any, inputs: list[Any], seen: dict[int, int], coming: set[in
             places = numbers / features
         latest[features] = places
         joined = taken * places if enlarges and taken > before and hasattr(layer, "in_channels") else 0
-        yield layer, numbers * _kept(layer) + joined
+        # What recurs keeps its gates.
+        made = places * getattr(layer, "hidden_size", features) * (2 if getattr(layer, "bidirectional", False) else 1)
+        yield layer, numbers * _kept(layer) + joined, made + joined
 
 
 def _places_of(inputs: list[Any]) -> tuple[float, int]:

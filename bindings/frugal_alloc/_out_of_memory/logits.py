@@ -28,10 +28,10 @@ def outputs_to_come(scene: Scene, modules: list[Any], coming: list[Any]) -> list
 
     linear = [layer for layer in coming if isinstance(layer, torch.nn.Linear)]
     found, times = [], _LOGITS_OF_LOSS + _of_distilling(scene) if torch.is_grad_enabled() else 1
+    head = forward.head_of(modules[-1])
     for layer in linear:
-        of_loss = layer is linear[-1] and forward.makes_logits(layer)
         made = _outputs(scene, layer.in_features, layer.out_features)
-        found.append(made * layer.weight.element_size() * (times if of_loss else 1))
+        found.append(made * layer.weight.element_size() * (times if layer is head else 1))
     tied = forward.tied_embedding(modules[-1])
     if tied is not None:
         made = _outputs(scene, tied.embedding_dim, tied.num_embeddings)
@@ -64,9 +64,9 @@ def of_loss(scene: Scene, modules: list[Any], is_backward: bool) -> tuple[int, i
     if loss is not None and is_tensor(logits := loss.values.get("input")):
         times = more + (_HALF_LOGITS_OF_LOSS if logits.element_size() < _SINGLE else _LOGITS_OF_LOSS)
         return times * bytes_of(logits), (times - 2) * bytes_of(logits)
-    last = forward.layers_of(modules[-1])[-1:] if modules else []
-    if last and modules[0] is last[0] and forward.makes_logits(last[0]):
-        is_half = requested < _outputs(scene, last[0].in_features, last[0].out_features) * _SINGLE
+    head = forward.head_of(modules[-1]) if modules else None
+    if head is not None and modules[0] is head:
+        is_half = requested < _outputs(scene, head.in_features, head.out_features) * _SINGLE
         times = more + (_HALF_LOGITS_OF_LOSS if is_half else _LOGITS_OF_LOSS)
         return times * requested, (times - 1) * requested
     results = [value for frame in scene.users_frames for value in frame.values.values() if is_tensor(value)]

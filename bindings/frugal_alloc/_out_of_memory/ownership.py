@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import _native
 from .._heap.kept_pools import KeptPools
-from .._heap.live_tensors import Walk, is_on, is_tensor, saved_tensors
+from .._heap.live_tensors import Walk, is_on, is_parameter, is_tensor, saved_tensors
 
 BLOCK_BYTES = 512
 # Of a graph as long as a leaking run; what was seen until then is a lower bound.
@@ -228,6 +228,30 @@ def living_results() -> list[tuple[int, Any]]:
     kinds = set(_subclasses(torch.Tensor))
     tensors = [value for value in gc.get_objects() if type(value) in kinds]
     return [(id(t), t.grad_fn) for t in tensors if t.grad_fn is not None and not _is_only_saved(t, 2)]
+
+
+def held_for_long(gpu: int, batch: int, passing: set[int]) -> int:
+    """The bytes of a GPU that tensors have which Python holds and no pass has made: parameters, their gradients, what
+    optimizers keep.
+
+    Args:
+        gpu: The number.
+        batch: Tensors of so many rows are of a pass.
+        passing: The ids of others that are.
+    """
+    import torch
+
+    library, kinds = _native.loaded(), set(_subclasses(torch.Tensor))
+    tensors = [value for value in gc.get_objects() if type(value) in kinds and is_on(value, gpu)]
+    own = [one for one in tensors if one.is_leaf and id(one) not in passing and not _is_only_saved(one, 2)]
+    sizes = {}
+    for one in (*own, *(one.grad for one in own if one.grad is not None)):
+        of_batch = one.dim() > 1 and one.shape[0] == batch and not is_parameter(one)
+        if not of_batch and one.layout is torch.strided:
+            storage = one.untyped_storage()
+            if library is None or library.owns(storage.data_ptr()):
+                sizes[storage._cdata] = rounded(storage.nbytes())
+    return sum(sizes.values())
 
 
 def _subclasses(kind: type) -> Iterable[type]:

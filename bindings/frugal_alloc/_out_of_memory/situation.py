@@ -134,9 +134,9 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
         needless = attempt([], graphs.without_graph, scene, saved_bytes)
         untrained = [] if needless else attempt([], graphs.of_untrained, scene)
         old_bytes = sum(change.bytes for change in untrained) + sum(variable.graph_bytes for variable in keeping)
-        failed = None if needless else attempt(None, step.look, scene, saved_bytes - old_bytes, largest)
+        failed = None if needless else attempt(None, step.look, scene, saved_bytes - old_bytes, largest, old_bytes)
         # There is to be room for it afterwards.
-        if failed is not None and failed.fixed_bytes > failed.usable_bytes:
+        if failed is not None and failed.least_bytes > failed.usable_bytes:
             idle = []
         # What a step needs anyway is in lists, too; it matters if it is much, or would be enough.
         least_kept = max(LEAST_BYTES, min(facts.allocated_bytes // 20, facts.missing_bytes))

@@ -11,8 +11,9 @@ from .._heap.live_tensors import is_on, is_parameter, is_tensor
 from .._program.liveness import Flow
 from .._tracking.timeline import OF_LOADER, size_of
 from .._tracking.trained import parameters_of
-from . import forward, logits, optimizer_state
+from . import forward, gradients, logits, optimizer_state, ownership
 from .forward import Recorded
+from .gradients import Stay
 from .optimizer_state import OptimizerState, bytes_of
 from .scene import BATCH, SMALLER, Advice, RunningFrame, Scene, statement
 
@@ -22,10 +23,25 @@ _MOST_OF_SEEN = 1.1
 _LEAST_SPARE_BYTES = 16 << 20
 _SPARE_PART = 32
 _SPARE_PART_OF_LOSS = 10
+# In backward: of what a layer made, and of what it was given.
+_GRADIENTS_AT_WORK = 2
+# Tensors that a node's backward makes. Others make one, and the next makes as much before that goes.
+_MADE_AT_ONCE = {"LogSoftmaxBackward0": 1, "SoftmaxBackward0": 1, "NllLossBackward0": 1, "PowBackward0": 3}
 # The largest that PyTorch has cuBLAS work in (on an H100): for good, or since torch 2.15 in each call anew.
 _WORKSPACE_BYTES = 32 << 20
 # It matters where it is more than this part of what an earlier step shows.
 _WORKSPACE_PART = 9
+
+
+class Moment(NamedTuple):
+    """Of a step that failed, from then on."""
+
+    fixed_bytes: int
+    growing_bytes: float  # with the batch
+
+    @property
+    def bytes(self) -> float:
+        return self.fixed_bytes + self.growing_bytes
 
 
 class Step(NamedTuple):
@@ -33,40 +49,36 @@ class Step(NamedTuple):
 
     Attributes:
         batch: Samples; 1 or less: it is not known, or cannot be divided.
-        growing_bytes: At the peak, of what grows with the batch.
-        kept_bytes: Of these, what the frames still hold when the optimizer steps.
-        fixed_bytes: At the peak, of all the rest, with what the optimizers keep from their first step on.
+        moments: To its end: the forward's, those of the backward's layers, and last the optimizer's step. What is fixed
+            has what optimizers keep from their first step on.
         optimizer: The largest.
         room_bytes: That tensors may have in all.
         loss_bytes: Of the logits that are made, or of which the loss is, and of what loss and backward make of them.
         layer_bytes: Of the largest parameter, whose gradient is made by parts where a loss is.
-        late_bytes: That come to be there after the peak, for the optimizer's step.
-        of_forward: At its end, of what grows with the batch, and gradients that are let go before the backward.
         is_seen: An earlier step has shown what grows, and nothing else; else a larger batch may fit, too.
     """
 
     batch: int
-    growing_bytes: int
-    kept_bytes: int
-    fixed_bytes: int
+    moments: tuple[Moment, ...]
     optimizer: OptimizerState
     room_bytes: int
     loss_bytes: int = 0
     layer_bytes: int = 0
-    late_bytes: int = 0
-    of_forward: tuple[int, int] = (0, 0)
     is_seen: bool = False
+
+    @property
+    def peak(self) -> Moment:
+        return max(self.moments, key=lambda moment: moment.bytes)
 
     @property
     def missing_bytes(self) -> int:
         """By so much all of it does not fit."""
-        while_stepping = self.stepping_bytes + self.kept_bytes
-        return self.fixed_bytes + max(self.growing_bytes, while_stepping) - self.room_bytes
+        return int(self.peak.bytes) - self.room_bytes
 
     @property
-    def stepping_bytes(self) -> int:
-        """That the optimizer's step needs beside what is there at the peak."""
-        return self.late_bytes + self.optimizer.temporary_bytes
+    def least_bytes(self) -> int:
+        """That it needs with no sample."""
+        return max(moment.fixed_bytes for moment in self.moments)
 
     @property
     def usable_bytes(self) -> int:
@@ -78,26 +90,28 @@ class Step(NamedTuple):
         return [change for change in changes if change is not None]
 
     def _smaller_batch(self) -> Advice | None:
-        room, fits = self.usable_bytes, self.batch
-        at_peak = self.growing_bytes + (0 if self.is_seen else self.loss_bytes // _SPARE_PART_OF_LOSS)
-        for growing, fixed in ((at_peak, 0), self.of_forward, (self.kept_bytes, self.stepping_bytes)):
-            if growing:
-                fits = min(fits, math.floor((room - self.fixed_bytes - fixed) * self.batch / growing))
-            elif self.fixed_bytes + fixed > room:
+        fits, (_, growing) = self.batch, self.peak
+        for moment in self.moments:
+            # What a loss makes of it is an estimate.
+            at_peak = 0 if self.is_seen or moment != self.peak else self.loss_bytes // _SPARE_PART_OF_LOSS
+            room = self.usable_bytes - moment.fixed_bytes
+            if room < 0:
                 return None
+            if moment.growing_bytes:
+                fits = min(fits, math.floor(room * self.batch / (moment.growing_bytes + at_peak)))
         if not 0 < fits < self.batch:
             return None
-        freed = self.growing_bytes * (self.batch - fits) // self.batch
+        freed = int(growing) * (self.batch - fits) // self.batch
         more = "" if self.is_seen else ", and maybe a larger one"
         text = (
-            f"a batch of {fits} fits{more}; this one is of {self.batch}: {size(self.growing_bytes)} grow with it, "
+            f"a batch of {fits} fits{more}; this one is of {self.batch}: {size(int(growing))} grow with it, "
             f"{size(freed)} of them go (accumulate gradients over {math.ceil(self.batch / fits)} such batches to "
             "train as with this one)"
         )
         return Advice(text, None, None, freed, BATCH)
 
     def _chunked_loss(self) -> Advice | None:
-        room = self.usable_bytes - (self.fixed_bytes + self.layer_bytes + self.growing_bytes - self.loss_bytes)
+        room = self.usable_bytes - int(self.peak.bytes + self.layer_bytes - self.loss_bytes)
         if not self.loss_bytes or room <= 0:
             return None
         chunks = 1 << math.ceil(math.log2(self.loss_bytes / room))
@@ -114,7 +128,7 @@ class Step(NamedTuple):
     def _smaller_optimizer(self) -> Advice | None:
         """Where it is the optimizer's step for which there is no room."""
         _, kept, _, temporary = self.optimizer
-        beside = self.fixed_bytes + self.late_bytes + self.kept_bytes
+        beside = int(self.moments[-1].bytes) - temporary
         if beside + temporary <= self.room_bytes or not kept:
             return None
         if temporary and beside <= self.usable_bytes:
@@ -140,13 +154,14 @@ def spare_bytes(room_bytes: int) -> int:
     return max(_LEAST_SPARE_BYTES, room_bytes // _SPARE_PART)
 
 
-def look(scene: Scene, saved_bytes: int, largest_saved: int) -> Step | None:
+def look(scene: Scene, saved_bytes: int, largest_saved: int, old_bytes: int = 0) -> Step | None:
     """At a step of training, or one that would be one; None: none is under way.
 
     Args:
         scene: Of the error.
         saved_bytes: By autograd for this step's backward, and held by nothing else.
         largest_saved: The bytes of the largest of these.
+        old_bytes: Saved likewise, for no backward of this step.
     """
     import torch
 
@@ -162,42 +177,71 @@ def look(scene: Scene, saved_bytes: int, largest_saved: int) -> Step | None:
     batch = batch_of(scene, modules)
     held = 0 if batch < 2 else _held(scene, batch, bool(modules), {one.untyped_storage()._cdata for one in trained})
     requested = facts.requested_bytes
-    growing = max(0, saved_bytes) + held
+    growing = recorded = max(0, saved_bytes) + held
+    if is_backward:
+        passing = {id(one) for frame in scene.frames if not frame.is_users for one in _tensors(frame)}
+        for_long = ownership.held_for_long(gpu, batch, passing)
+        growing = max(growing, facts.allocated_bytes - for_long - old_bytes)
     states = [optimizer_state.of(optimizer, gpu) for optimizer in scene.optimizers]
-    gradients_to_come = sum(bytes_of(one) for one in trained if one.grad is None)
-    fixed = facts.allocated_bytes - growing + gradients_to_come + sum(state.to_come for state in states)
+    there = sum(bytes_of(one.grad) for one in trained if one.grad is not None and is_on(one.grad, gpu))
+    fixed = facts.allocated_bytes - growing - there + sum(state.to_come for state in states)
     of_model = is_stepping or requested in map(bytes_of, trained)
     grows = not of_model and batch > 0 and requested % batch == 0
     if modules and not grows:
         fixed += requested
+    largest = max(states, key=lambda state: state.bytes, default=optimizer_state.NOTHING)
     loss, to_come = logits.of_loss(scene, modules, is_backward)
     at_work = requested if grows else 0
-    peak = growing + at_work
+    all_gradients, layer = sum(map(bytes_of, trained)), max(map(bytes_of, trained), default=0)
     if loss:
-        peak += to_come
+        # The gradient of the matrix that makes the logits comes while they are there.
+        moments = [Moment(fixed + max(there, layer), growing + at_work + to_come)]
     elif modules:
-        peak = _at_peak_of_backward(scene, modules, growing, at_work)
-    elif grows:
+        stays = gradients.stay(scene.frames)
+        moments = _moments_of_pass(scene, modules, Moment(fixed, growing), at_work, all_gradients, stays)
+    elif is_backward:
+        node = scene.library.site(facts.site).node if facts.site > 0 else ""
+        # Layers that are still to come may make more at once.
+        later = recorded + _GRADIENTS_AT_WORK * largest_saved
+        at_once = at_work * _MADE_AT_ONCE.get(node, 2)
+        moments = [Moment(fixed + there, growing + at_once), Moment(fixed + there, later)]
+    else:
         # What a loss makes of the results, and backward of both.
-        peak += (forward.AFTER_FORWARD - 1) * max(requested, largest_saved)
-    largest = max(states, key=lambda state: state.bytes, default=optimizer_state.NOTHING)
+        after = (forward.AFTER_FORWARD - 1) * max(requested, largest_saved) if grows else 0
+        moments = [Moment(fixed + there, growing + at_work + after)]
+    moments.append(Moment(fixed + all_gradients + largest.temporary_bytes, held))
     room = facts.allocated_bytes + requested - facts.missing_bytes
-    layer = max(map(bytes_of, trained), default=0)
-    step = Step(batch, int(peak), held, fixed, largest, room, loss, layer)
-    seen = None if is_stepping else _as_seen(scene, step, states, trained, growing + at_work)
+    step = Step(batch, tuple(moments), largest, room, loss, layer)
+    seen = None if is_stepping else _as_seen(scene, step, states, trained, recorded + at_work)
     return seen or step
 
 
-def _at_peak_of_backward(scene: Scene, modules: list[Any], growing: int, at_work: int) -> float:
-    """What grows with the batch, as far as the layers to come tell."""
+def _moments_of_pass(
+    scene: Scene, modules: list[Any], now: Moment, at_work: int, all_gradients: int, stays: Stay
+) -> list[Moment]:
+    """Of the forward's end and the backward, as far as the layers to come tell.
+
+    Args:
+        scene: Of the error.
+        modules: That run.
+        now: What there is, without gradients.
+        at_work: What is asked for, if it grows with the batch.
+        all_gradients: The bytes of all parameters'.
+        stays: How long earlier ones are there.
+    """
     inputs, so_far = _inputs_of_model(scene, modules), _recorded(scene, modules)
     coming = forward.to_come(modules, so_far)
     of_logits = sum(logits.outputs_to_come(scene, modules, coming))
-    peak = 0.0
-    for to_run, now in ((coming, growing + at_work), ([*coming, modules[0]], growing)):
-        of = forward.growth(modules, inputs, so_far, to_run)
-        peak = max(peak, now * of.kept + of_logits, now * of.peak)
-    return peak
+    fixed, growing = now
+    moments = []
+    for to_run, there in ((coming, growing + at_work), ([*coming, modules[0]], growing)):
+        stages = forward.course(modules, inputs, so_far, to_run, there)
+        earlier = 0 if stays is Stay.GONE else all_gradients
+        moments.append(Moment(fixed + earlier, stages[-1].kept_bytes + of_logits))
+        for stage in stages:
+            made = all_gradients if stays is Stay.ADDED else stage.gradient_bytes
+            moments.append(Moment(fixed + made, stage.kept_bytes + stage.at_work_bytes))
+    return moments
 
 
 def _as_seen(scene: Scene, step: Step, states: list[OptimizerState], trained: list[Any], growing: int) -> Step | None:
@@ -241,13 +285,13 @@ def _as_seen(scene: Scene, step: Step, states: list[OptimizerState], trained: li
         return None
     state = 0 if peak.had_stepped else sum(one.bytes for one in states)
     fixed += max(state, tracker.batches.left_bytes - peak.left_bytes)
-    return step._replace(
-        growing_bytes=max(growth, growing),
-        fixed_bytes=fixed,
-        late_bytes=trained_bytes,
-        of_forward=(kept, there_bytes),
-        is_seen=not has_workspace,
+    at_end = step.moments[-1]
+    moments = (
+        Moment(fixed, max(growth, growing)),
+        Moment(fixed + there_bytes, kept),
+        Moment(fixed + trained_bytes + step.optimizer.temporary_bytes, at_end.growing_bytes),
     )
+    return step._replace(moments=moments, is_seen=not has_workspace)
 
 
 def records(scene: Scene) -> bool:
@@ -316,7 +360,7 @@ def _inputs_of_model(scene: Scene, modules: list[Any]) -> list[Any]:
 def _recorded(scene: Scene, modules: list[Any]) -> Recorded:
     """What the graph tells of the forward that runs."""
     frames = scene.frames[: scene.frames.index(_frame_of(scene, modules)) + 1]
-    return forward.recorded(tensor for frame in frames for tensor in _tensors(frame))
+    return forward.recorded((tensor for frame in frames for tensor in _tensors(frame)), modules[-1])
 
 
 def _tensors(frame: RunningFrame) -> list[Any]:
