@@ -56,9 +56,9 @@ def _outputs(scene: Scene, features: int, made: int) -> int:
     return max(inputs or words, default=0) * made
 
 
-def of_loss(scene: Scene, modules: list[Any], is_backward: bool) -> tuple[int, int]:
+def of_loss(scene: Scene, modules: list[Any], is_backward: bool, node: str) -> tuple[int, int]:
     """The bytes of the logits that are being made, or of which a loss is, and of all that loss and backward make of
-    them, and how many of these bytes are neither there nor asked for."""
+    them, and how many of these bytes are neither there nor asked for. `node`: autograd's, which asks in backward."""
     requested, more = scene.facts.requested_bytes, _of_distilling(scene)
     loss = next((frame for frame in scene.frames if frame.code.co_name in _LOSSES and not frame.is_users), None)
     if loss is not None and is_tensor(logits := loss.values.get("input")):
@@ -73,5 +73,7 @@ def of_loss(scene: Scene, modules: list[Any], is_backward: bool) -> tuple[int, i
     alike = (one for one in results if one.grad_fn is not None and bytes_of(one) == requested)
     if (more or is_backward) and any(one.dim() > 1 and one.shape[-1] >= _LEAST_CLASSES for one in alike):
         times = _LOGITS_OF_LOSS + (0 if is_backward else more)
-        return times * requested, requested if is_backward else more * requested
+        # The gradient of the logits is the last that is as large.
+        in_backward = 0 if node == "LogSoftmaxBackward0" else requested
+        return times * requested, in_backward if is_backward else more * requested
     return 0, 0

@@ -127,6 +127,8 @@ def _limit(situation: Situation) -> list[Advice]:
 def _what_must_go(situation: Situation) -> list[Advice]:
     """Where nothing that is known would be enough."""
     facts, saved = situation.facts, situation.saved_bytes
+    if situation.without_samples:
+        return [Advice(situation.without_samples, None, None, situation.missing_bytes)]
     text = f"{size(facts.missing_bytes)} must go"
     if facts.requested_bytes > facts.limit_bytes:
         text += ": this one tensor is larger than all the memory there is"

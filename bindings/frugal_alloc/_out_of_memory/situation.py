@@ -59,6 +59,7 @@ class Situation(NamedTuple):
     verdicts: list[dict[str, Any]]  # of the report on this GPU, those that hold still, the worst first
     pools: list[dict[str, Any]]  # PyTorch's private ones, as a report has them
     missing_bytes: int  # to the end of the step, as far as it can be told
+    without_samples: str  # why no batch of a step fits; "": one may
 
     def of_rank(self, rank: int) -> list[Advice]:
         return [advice for advice in self.advice if advice.rank == rank]
@@ -166,6 +167,7 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
             [],
             attempt([], private_pools.rows, library, facts.gpu),
             _missing(scene, failed),
+            failed.without_samples if failed is not None else "",
         )
     finally:
         scene.let_go()

@@ -55,6 +55,7 @@ class Step(NamedTuple):
         room_bytes: That tensors may have in all.
         loss_bytes: Of the logits that are made, or of which the loss is, and of what loss and backward make of them.
         layer_bytes: Of the largest parameter, whose gradient is made by parts where a loss is.
+        trained_bytes: Of all parameters that are, which is what their gradients take, too.
         is_seen: An earlier step has shown what grows, and nothing else; else a larger batch may fit, too.
     """
 
@@ -64,6 +65,7 @@ class Step(NamedTuple):
     room_bytes: int
     loss_bytes: int = 0
     layer_bytes: int = 0
+    trained_bytes: int = 0
     is_seen: bool = False
 
     @property
@@ -88,6 +90,21 @@ class Step(NamedTuple):
         """The changes that would be enough, the one that changes least first."""
         changes = (self._smaller_batch(), self._chunked_loss(), self._smaller_optimizer())
         return [change for change in changes if change is not None]
+
+    @property
+    def without_samples(self) -> str:
+        """Says that no batch fits; "": one may."""
+        missing = self.least_bytes - self.room_bytes
+        if missing <= 0 or not self.trained_bytes:
+            return ""
+        name, state = self.optimizer.name, self.optimizer.bytes + self.optimizer.temporary_bytes
+        parts = [f"weights that are trained {size(self.trained_bytes)}", f"gradients {size(self.trained_bytes)}"]
+        parts += [f"{name} {size(state)}"] if state else []
+        return (
+            f"no batch fits: without any sample the step needs {size(self.least_bytes)} ({', '.join(parts)}), which is "
+            f"{size(missing)} more than there is: train fewer weights (LoRA), keep them in torch.bfloat16, or offload "
+            "what the optimizer keeps"
+        )
 
     def _smaller_batch(self) -> Advice | None:
         fits, (_, growing) = self.batch, self.peak
@@ -190,7 +207,8 @@ def look(scene: Scene, saved_bytes: int, largest_saved: int, old_bytes: int = 0)
     if modules and not grows:
         fixed += requested
     largest = max(states, key=lambda state: state.bytes, default=optimizer_state.NOTHING)
-    loss, to_come = logits.of_loss(scene, modules, is_backward)
+    node = scene.library.site(facts.site).node if facts.site > 0 else ""
+    loss, to_come = logits.of_loss(scene, modules, is_backward, node)
     at_work = requested if grows else 0
     all_gradients, layer = sum(map(bytes_of, trained)), max(map(bytes_of, trained), default=0)
     if loss:
@@ -200,7 +218,6 @@ def look(scene: Scene, saved_bytes: int, largest_saved: int, old_bytes: int = 0)
         stays = gradients.stay(scene.frames)
         moments = _moments_of_pass(scene, modules, Moment(fixed, growing), at_work, all_gradients, stays)
     elif is_backward:
-        node = scene.library.site(facts.site).node if facts.site > 0 else ""
         # Layers that are still to come may make more at once.
         later = recorded + _GRADIENTS_AT_WORK * largest_saved
         at_once = at_work * _MADE_AT_ONCE.get(node, 2)
@@ -211,7 +228,7 @@ def look(scene: Scene, saved_bytes: int, largest_saved: int, old_bytes: int = 0)
         moments = [Moment(fixed + there, growing + at_work + after)]
     moments.append(Moment(fixed + all_gradients + largest.temporary_bytes, held))
     room = facts.allocated_bytes + requested - facts.missing_bytes
-    step = Step(batch, tuple(moments), largest, room, loss, layer)
+    step = Step(batch, tuple(moments), largest, room, loss, layer, all_gradients)
     seen = None if is_stepping else _as_seen(scene, step, states, trained, recorded + at_work)
     return seen or step
 
