@@ -11,7 +11,7 @@ from .._native.sites import Frame, site_stack
 from .._program.code_lines import CodeLine
 from .._report import private_pools
 from .._tracking import received
-from . import graphs, holding_lines, kept, levers, library_settings, step, variables
+from . import graphs, holding_lines, kept, levers, library_settings, loading, step, variables
 from .holding_lines import HoldingLine
 from .scene import LEAST_BYTES, Advice, Scene
 from .step import Step
@@ -135,15 +135,20 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
         needless = attempt([], graphs.without_graph, scene, saved_bytes)
         untrained = [] if needless else attempt([], graphs.of_untrained, scene)
         old_bytes = sum(change.bytes for change in untrained) + sum(variable.graph_bytes for variable in keeping)
-        failed = None if needless else attempt(None, step.look, scene, saved_bytes - old_bytes, largest, old_bytes)
+        is_loading = bool(attempt("", loading.running, scene))
+        is_known = bool(needless or is_loading)
+        failed = None if is_known else attempt(None, step.look, scene, saved_bytes - old_bytes, largest, old_bytes)
         # There is to be room for it afterwards.
         if failed is not None and failed.least_bytes > failed.usable_bytes:
             idle = []
         # What a step needs anyway is in lists, too; it matters if it is much, or would be enough.
         least_kept = max(LEAST_BYTES, min(facts.allocated_bytes // 20, facts.missing_bytes))
+        unread = {name for variable in dead for name in variable.names}
+        keeping = [variable for variable in keeping if variable.name not in unread]
         advice = [
             *needless,
             *untrained,
+            *attempt([], loading.find, scene),
             *(variable.advice(has_graphs) for variable in dead),
             *(variable.advice for variable in keeping if variable.bytes >= least_kept),
             *idle,
@@ -163,7 +168,7 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
             saved_bytes,
             keeping[0] if keeping else None,
             attempt([], holding_lines.find_pinning, library, facts.gpu) if facts.verdict == "fragmentation" else [],
-            [*advice, *_at_others(scene), *_smaller(scene, dead, failed, saved_bytes)],
+            [*advice, *_at_others(scene), *([] if is_loading else _smaller(scene, dead, failed, saved_bytes))],
             [],
             attempt([], private_pools.rows, library, facts.gpu),
             _missing(scene, failed),
