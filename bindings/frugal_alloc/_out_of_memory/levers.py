@@ -200,7 +200,9 @@ def find(facts: OutOfMemory, flight: InFlight, can_divide: bool = True) -> list[
     found = [_pieces(facts, flight) if can_divide else None, _fewer(facts, flight)]
     if facts.requested_bytes < flight.row_bytes:
         found.reverse()
-    found.append(_half(facts, flight))
+    # Of what comes later only fewer samples are known to be less.
+    if not flight.later:
+        found.append(_half(facts, flight))
     return [lever for lever in found if lever is not None and lever.bytes >= facts.missing_bytes]
 
 
@@ -235,7 +237,7 @@ def _pieces(facts: OutOfMemory, flight: InFlight) -> Advice | None:
     if room <= 0:
         return None
     pieces = math.ceil(tensors / room)
-    if not 1 < pieces <= _MOST_PIECES:
+    if not 1 < pieces <= _MOST_PIECES or flight.later:
         return None
     text = (
         f"this one tensor of {size(facts.requested_bytes)} in {pieces} pieces (chunks, tiles or windows), each used up "
@@ -255,7 +257,9 @@ def _half(facts: OutOfMemory, flight: InFlight) -> Advice | None:
     # Most of what is at work being so, what is asked for will be.
     if 2 * flight.single_bytes >= flight.row_bytes > 0:
         saved += facts.requested_bytes // 2
-    if not saved:
+    # Half of what is still to come has to fit, too.
+    at_work = flight.row_bytes + facts.requested_bytes
+    if not saved or flight.coming_bytes - flight.coming_bytes // 2 > at_work - facts.missing_bytes:
         return None
     return _lever(f"half precision ({how}): {what} are in single precision", saved)
 
