@@ -98,13 +98,13 @@ def test_batch_sizes_are_known_with_their_peaks(tracking: Tracker) -> None:
 
 
 def test_uncommon_batches_are_understood() -> None:
-    from frugal_alloc._tracking.timeline import size_of
+    from frugal_alloc._tracking.timeline import shape_of
 
     images = [torch.empty(3, 40, 30), torch.empty(3, 20, 50)]
-    assert size_of((images, [{"boxes": torch.empty(7, 4)}]), torch.Tensor) == 2
-    assert size_of({"input_ids": torch.empty(5, 9), "labels": torch.empty(5)}, torch.Tensor) == 5
-    assert size_of(["a", 3, torch.tensor(1.0)], torch.Tensor) is None
-    assert size_of(object(), torch.Tensor) is None
+    assert shape_of((images, [{"boxes": torch.empty(7, 4)}]), torch.Tensor) == (2,)
+    assert shape_of({"input_ids": torch.empty(5, 9), "labels": torch.empty(5)}, torch.Tensor) == (5, 9)
+    assert shape_of(["a", 3, torch.tensor(1.0)], torch.Tensor) is None
+    assert shape_of(object(), torch.Tensor) is None
 
 
 def test_steps_under_torch_compile_go_on() -> None:

@@ -9,7 +9,7 @@ from .. import _tracking
 from .._common.messages import format_bytes as size
 from .._heap.live_tensors import is_on, is_parameter, is_tensor
 from .._program.liveness import Flow
-from .._tracking.timeline import OF_LOADER, size_of
+from .._tracking.timeline import OF_LOADER, shape_of
 from .._tracking.trained import parameters_of
 from . import forward, gradients, logits, optimizer_state, ownership
 from .forward import Recorded
@@ -18,6 +18,7 @@ from .optimizer_state import OptimizerState, bytes_of
 from .scene import BATCH, SMALLER, Advice, RunningFrame, Scene, statement
 
 _MOST_CHUNKS = 256
+_MUCH_LONGER = 1.5
 # More than so many times what an earlier step lets expect is there: it does not grow with the batch alone.
 _MOST_OF_SEEN = 1.1
 _LEAST_SPARE_BYTES = 16 << 20
@@ -56,6 +57,8 @@ class Step(NamedTuple):
         loss_bytes: Of the logits that are made, or of which the loss is, and of what loss and backward make of them.
         layer_bytes: Of the largest parameter, whose gradient is made by parts where a loss is.
         trained_bytes: Of all parameters that are, which is what their gradients take, too.
+        of_loader: Of its batch: the entries of the data set, its length where it has samples of many, and the usual
+            length; 0: not known.
         is_seen: An earlier step has shown what grows, and nothing else; else a larger batch may fit, too.
     """
 
@@ -66,6 +69,7 @@ class Step(NamedTuple):
     loss_bytes: int = 0
     layer_bytes: int = 0
     trained_bytes: int = 0
+    of_loader: tuple[int, int, int] = (0, 0, 0)
     is_seen: bool = False
 
     @property
@@ -88,7 +92,7 @@ class Step(NamedTuple):
 
     def advice(self) -> list[Advice]:
         """The changes that would be enough, the one that changes least first."""
-        changes = (self._smaller_batch(), self._chunked_loss(), self._smaller_optimizer())
+        changes = (self._smaller_batch(), self._shorter_samples(), self._chunked_loss(), self._smaller_optimizer())
         return [change for change in changes if change is not None]
 
     @property
@@ -106,26 +110,47 @@ class Step(NamedTuple):
             "what the optimizer keeps"
         )
 
-    def _smaller_batch(self) -> Advice | None:
-        fits, (_, growing) = self.batch, self.peak
+    def _fitting_part(self) -> float:
+        """Of what grows; 0: not even none of it fits."""
+        part = 1.0
         for moment in self.moments:
             # What a loss makes of it is an estimate.
             at_peak = 0 if self.is_seen or moment != self.peak else self.loss_bytes // _SPARE_PART_OF_LOSS
             room = self.usable_bytes - moment.fixed_bytes
             if room < 0:
-                return None
+                return 0.0
             if moment.growing_bytes:
-                fits = min(fits, math.floor(room * self.batch / (moment.growing_bytes + at_peak)))
-        if not 0 < fits < self.batch:
+                part = min(part, room / (moment.growing_bytes + at_peak))
+        return part
+
+    def _smaller_batch(self) -> Advice | None:
+        entries = self.of_loader[0]
+        # A loader's entry may be several rows, as a pair is.
+        batch = entries if entries and self.batch % entries == 0 else self.batch
+        fits = math.floor(self._fitting_part() * batch)
+        if not 0 < fits < batch:
             return None
-        freed = int(growing) * (self.batch - fits) // self.batch
+        growing = int(self.peak.growing_bytes)
+        freed = growing * (batch - fits) // batch
         more = "" if self.is_seen else ", and maybe a larger one"
         text = (
-            f"a batch of {fits} fits{more}; this one is of {self.batch}: {size(int(growing))} grow with it, "
-            f"{size(freed)} of them go (accumulate gradients over {math.ceil(self.batch / fits)} such batches to "
+            f"a batch of {fits} fits{more}; this one is of {batch}: {size(growing)} grow with it, "
+            f"{size(freed)} of them go (accumulate gradients over {math.ceil(batch / fits)} such batches to "
             "train as with this one)"
         )
         return Advice(text, None, None, freed, BATCH)
+
+    def _shorter_samples(self) -> Advice | None:
+        """Where this batch's are longer than others'."""
+        _, length, usual = self.of_loader
+        fits = math.floor(self._fitting_part() * length)
+        if length <= _MUCH_LONGER * usual or not usual <= fits < length:
+            return None
+        text = (
+            f"samples of at most {fits}: the longest of this batch has {length}, the usual one {usual} (cut it, or put "
+            "samples of like lengths into a batch)"
+        )
+        return Advice(text, None, None, int(self.peak.growing_bytes) * (length - fits) // length, BATCH)
 
     def _chunked_loss(self) -> Advice | None:
         room = self.usable_bytes - int(self.peak.bytes + self.layer_bytes - self.loss_bytes)
@@ -228,9 +253,17 @@ def look(scene: Scene, saved_bytes: int, largest_saved: int, old_bytes: int = 0)
         moments = [Moment(fixed + there, growing + at_work + after)]
     moments.append(Moment(fixed + all_gradients + largest.temporary_bytes, held))
     room = facts.allocated_bytes + requested - facts.missing_bytes
-    step = Step(batch, tuple(moments), largest, room, loss, layer, all_gradients)
+    step = Step(batch, tuple(moments), largest, room, loss, layer, all_gradients, _of_loader(batch))
     seen = None if is_stepping else _as_seen(scene, step, states, trained, recorded + at_work)
     return seen or step
+
+
+def _of_loader(batch: int) -> tuple[int, int, int]:
+    tracker = _tracking.current()
+    if tracker is None or tracker.loaders_batch != batch:
+        return 0, 0, 0
+    batches = tracker.batches
+    return batches.entries, next(iter(batches.current[1:2]), 0), batches.usual_length
 
 
 def _moments_of_pass(
@@ -347,8 +380,8 @@ def batch_of(scene: Scene, modules: list[Any]) -> int:
     tracker = _tracking.current()
     current = 0 if tracker is None else tracker.loaders_batch
     if modules:
-        sizes = [size_of(value, torch.Tensor) for value in _arguments(_frame_of(scene, modules))]
-        of_model = next((one for one in sizes if one), 0)
+        shapes = [shape_of(value, torch.Tensor) for value in _arguments(_frame_of(scene, modules))]
+        of_model = next((one[0] for one in shapes if one), 0)
         return current if current and of_model % current == 0 else of_model
     if current:
         return current

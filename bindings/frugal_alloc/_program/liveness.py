@@ -87,8 +87,12 @@ class Flow:
         return set().union(*(live[j] for j in again))
 
     def surely_bound(self, name: str, first: int, last: int, is_argument: bool) -> bool:
-        """Whether the variable has a value each time that control comes to the lines."""
+        """Whether the variable has a value each time that control comes to the lines, also if it is deleted there."""
         waiting = [] if is_argument else [0]
+        if name not in self.written_in_lines(first, last):
+            within = [one for one in self.instructions if first <= one.line <= last]
+            following = {j for one in within for j in one.successors}
+            waiting += (j for j in following if not first <= self.instructions[j].line <= last)
         for instruction in self.instructions:
             if name in instruction.deletes:
                 waiting.extend(instruction.successors)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import statistics
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -95,6 +97,7 @@ MOST_SIZES = 8
 # A peak is noted if it is larger by more than one such part than those that were.
 _NOTED_PART = 50
 _MOST_FRAMES = 60
+_MOST_LENGTHS = 64
 _OF_MATRIX = 2
 # A batch is a few levels of dictionaries, tuples and dataclass-like objects; deeper lies data, not structure.
 DEEPEST = 4
@@ -133,13 +136,27 @@ class BatchPeaks:
     each of another size."""
 
     def __init__(self) -> None:
-        #: Of the batch that a loader has given last; None: it had no tensor.
-        self.current: int | None = None
+        #: Of the first tensor in the batch that a loader has given last; empty: it had none.
+        self.current: tuple[int, ...] = ()
+        #: How many of its data set's entries the loader puts into a batch; 0: that is not known.
+        self.entries = 0
+        self._lengths: collections.deque[int] = collections.deque(maxlen=_MOST_LENGTHS)
         self.peaks: list[Peak] = []
         #: In use when the latest backward had ended.
         self.left_bytes = 0
         #: In use when it began.
         self.begun_bytes = 0
+
+    def give(self, iterator: Any, batch: Any, tensor_type: type) -> None:
+        """A loader has given a batch."""
+        self.current = shape_of(batch, tensor_type) or ()
+        self.entries = getattr(getattr(iterator, "_index_sampler", None), "batch_size", 0) or 0
+        self._lengths.extend(self.current[1:2])
+
+    @property
+    def usual_length(self) -> int:
+        """Of the second dimension, in half of the latest batches; 0: it is not known."""
+        return int(statistics.median(self._lengths)) if self._lengths else 0
 
     def note(
         self, peak_bytes: int, left_bytes: int, had_stepped: bool, of_loader: int, frame: FrameType | None
@@ -173,28 +190,25 @@ def sizes_in(frame: FrameType | None) -> dict[Variable, Size]:
     return sizes
 
 
-def size_of(batch: Any, tensor_type: type, depth: int = DEEPEST) -> int | None:
-    """The first dimension of the first tensor in a batch; None if there is none. Runs no code of the user's.
+def shape_of(batch: Any, tensor_type: type, depth: int = DEEPEST) -> tuple[int, ...] | None:
+    """Of the first tensor in a batch; None if there is none. Runs no code of the user's.
 
     A list of tensors without a dimension in common, as detectors take, counts its entries.
     """
     if isinstance(batch, tensor_type):
-        return batch.shape[0] if batch.dim() else None
+        return tuple(batch.shape) or None
     if depth == 0:
         return None
     if isinstance(batch, dict):
         values = batch.values()
     elif isinstance(batch, (list, tuple)):
         if _is_list_of_images(batch, tensor_type):
-            return len(batch)
+            return (len(batch),)
         values = batch
     else:
         values = getattr(batch, "__dict__", {}).values()
-    for value in values:
-        size = size_of(value, tensor_type, depth - 1)
-        if size is not None:
-            return size
-    return None
+    found = (shape_of(value, tensor_type, depth - 1) for value in values)
+    return next((shape for shape in found if shape is not None), None)
 
 
 def _is_list_of_images(batch: Any, tensor_type: type) -> bool:

@@ -16,7 +16,7 @@ from .cycles import Cycles
 from .declarations import Suppression
 from .epochs import Epochs
 from .outside import Outside
-from .timeline import BatchPeaks, Timeline, size_of
+from .timeline import BatchPeaks, Timeline
 from .trained import Trained
 from .training import LoaderWatch, StepCounter
 
@@ -99,7 +99,7 @@ class Tracker:
     @property
     def loaders_batch(self) -> int:
         """The samples of the batch that a loader has given last, while a loop over it is under way; 0: none is."""
-        return (self.batches.current if self.loaders.is_within_pass() else None) or 0
+        return next(iter(self.batches.current), 0) if self.loaders.is_within_pass() else 0
 
     # --- What _program.loop tells.
 
@@ -170,7 +170,7 @@ class Tracker:
         if ends:
             self._end_epoch(called=False)
         if is_training:
-            self.batches.current = size_of(batch, self._tensor_type)
+            self.batches.give(iterator, batch, self._tensor_type)
 
     @_quietly
     def loader_ran_dry(self, iterator: Any) -> None:
