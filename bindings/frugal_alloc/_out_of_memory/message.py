@@ -25,6 +25,7 @@ _MOST_HOLDERS = 5
 _MOST_LINES_OF_HOLDERS = 6
 _MANY_BLOCKS = 8
 _MOST_ADVICE = 3
+_MUCH_GROWN_PART = 8
 
 
 def write(situation: Situation, advice: list[Advice]) -> str:
@@ -103,6 +104,11 @@ def _why_too_big(situation: Situation) -> str:
     facts = situation.facts
     if largest is not None and largest.bytes >= max(facts.allocated_bytes // 4, facts.missing_bytes // 2):
         return f"{size(largest.bytes)} of them are there because `{largest.name}` keeps them."
+    if situation.grown_bytes >= max(facts.allocated_bytes // _MUCH_GROWN_PART, facts.missing_bytes):
+        return (
+            f"{size(situation.grown_bytes)} of them have come in the later half of {situation.epochs_ended} epochs, "
+            "too few to tell a leak from what grows on purpose."
+        )
     if situation.facts.unusable_bytes >= situation.facts.missing_bytes:
         return f"{size(situation.facts.unusable_bytes)} are free, but in pieces of memory that live tensors share."
     if situation.epochs_ended == 0:

@@ -7,6 +7,7 @@ import math
 from .._common.messages import format_bytes as size
 from .._program.code_lines import written
 from .._report import private_pools
+from .holding_lines import HoldingLine
 from .scene import BATCH, IDLE, LEAST_BYTES, NEEDLESS, SETTING, SMALLER, Advice
 from .situation import Situation
 from .step import spare_bytes
@@ -124,11 +125,24 @@ def _limit(situation: Situation) -> list[Advice]:
     return [Advice(text + (_enough(situation) if is_enough else size(room)), None, None, room)]
 
 
+def _growing_line(situation: Situation) -> HoldingLine | None:
+    """The one that asks, if it has made so much; else it is not known."""
+    asks = situation.request[:2] if situation.request is not None else None
+    own = (one for one in situation.holders if one.code_line[:2] == asks and one.bytes >= situation.grown_bytes)
+    return next(own, None)
+
+
 def _what_must_go(situation: Situation) -> list[Advice]:
     """Where nothing that is known would be enough."""
     facts, saved = situation.facts, situation.saved_bytes
     if situation.without_samples:
         return [Advice(situation.without_samples, None, None, situation.missing_bytes)]
+    if situation.grown_bytes >= facts.missing_bytes and not saved and (growing := _growing_line(situation)) is not None:
+        text = (
+            f"bound what grows: {growing.code_line.short} made {size(growing.bytes)} of what is there. A cache of keys "
+            "and values that each request adds to is to be cropped after it, or copied for it (copy.deepcopy)"
+        )
+        return [Advice(text, growing.code_line.file, growing.code_line.line, growing.bytes)]
     text = f"{size(facts.missing_bytes)} must go"
     if facts.requested_bytes > facts.limit_bytes:
         text += ": this one tensor is larger than all the memory there is"

@@ -27,6 +27,10 @@ LEAKS = ("leak", "growing", "suspect", "cycle")
 _UNSEEN = ("cuda_graph_per_shape", "failed_capture", "private_pool", "shared")
 
 
+# A hundredth of what has grown is missing: it is half of it that is seen.
+_MUCH_GROWN = 50
+
+
 class Fragmentation(NamedTuple):
     """Free memory that a request could not use, by the reason why."""
 
@@ -60,6 +64,7 @@ class Situation(NamedTuple):
     pools: list[dict[str, Any]]  # PyTorch's private ones, as a report has them
     missing_bytes: int  # to the end of the step, as far as it can be told
     without_samples: str  # why no batch of a step fits; "": one may
+    grown_bytes: int  # of what was in use as epochs ended, in the later half of them
 
     def of_rank(self, rank: int) -> list[Advice]:
         return [advice for advice in self.advice if advice.rank == rank]
@@ -78,7 +83,11 @@ class Situation(NamedTuple):
     def judged(self, verdicts: list[dict[str, Any]]) -> Situation:
         """With the rows of the report; the verdict is the library's, unless what these say is otherwise."""
         here = [row for row in verdicts if row["gpu"] == self.facts.gpu and self._still_holds(row)]
-        return self._replace(verdicts=here, facts=self.facts._replace(verdict=_verdict(self.facts, here)))
+        facts = self.facts
+        if facts.verdict == "fragmentation" and facts.missing_bytes * _MUCH_GROWN < self.grown_bytes:
+            # What grows fills any GPU: the pieces that are left then are not why.
+            facts = facts._replace(verdict="too_big")
+        return self._replace(verdicts=here, facts=facts._replace(verdict=_verdict(facts, here)))
 
     def _still_holds(self, row: dict[str, Any]) -> bool:
         """Whether the line of a verdict holds now what it held at the last epoch's end, or half of it; and whether what
@@ -125,7 +134,7 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
 
     The program's objects may answer in any way: where a look fails, the rest is to be told all the same.
     """
-    scene = Scene(facts, library)
+    scene, tracker = Scene(facts, library), _tracking.current()
     try:
         dead = attempt([], variables.find_dead, scene)
         idle = attempt([], variables.find_idle, scene)
@@ -173,6 +182,7 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
             attempt([], private_pools.rows, library, facts.gpu),
             _missing(scene, failed),
             failed.without_samples if failed is not None else "",
+            0 if tracker is None else tracker.timeline.grown_bytes(facts.gpu),
         )
     finally:
         scene.let_go()

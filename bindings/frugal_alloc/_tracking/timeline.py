@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MOST_POINTS = 2000
 # New GPUs come into use in the first steps.
 LOOK_FOR_GPUS_EVERY = 64
+_MOST_ENDS = 64
+_FEWEST_ENDS = 3
 
 
 class Point(NamedTuple):
@@ -43,6 +45,17 @@ class Timeline:
         self._calls = 0
         self._gpus: list[int] = []
         self._peaks: dict[int, int] = {}
+        self._at_ends: collections.deque[dict[int, int]] = collections.deque(maxlen=_MOST_ENDS)
+
+    def note_end(self) -> None:
+        """An epoch, or a window of steps or calls that stands for one, has ended."""
+        self._at_ends.append({gpu: self._library.stats(gpu)["allocated_bytes"] for gpu in self._library.gpus()})
+
+    def grown_bytes(self, gpu: int) -> int:
+        """By how much the memory in use at the ends has grown in the later half of them."""
+        in_use = [at_end.get(gpu, 0) for at_end in self._at_ends]
+        later = in_use[len(in_use) // 2 :]
+        return max(0, later[-1] - later[0]) if len(later) >= _FEWEST_ENDS else 0
 
     def note_backward(self) -> tuple[int, int]:
         """Called at both ends of each backward; returns the peak since the call before, or a point, and what is in use,

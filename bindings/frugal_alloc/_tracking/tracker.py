@@ -196,6 +196,7 @@ class Tracker:
         self._look_for_witnesses()
 
     def _look_for_witnesses(self) -> None:
+        self.timeline.note_end()
         self.witnesses.look(self.cycles, self.epochs, self.outside, self.suppressions)
         self.at_epoch_end()
 
