@@ -153,13 +153,12 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
         # What a step needs anyway is in lists, too; it matters if it is much, or would be enough.
         least_kept = max(LEAST_BYTES, min(facts.allocated_bytes // 20, facts.missing_bytes))
         unread = {name for variable in dead for name in variable.names}
-        keeping = [variable for variable in keeping if variable.name not in unread]
         advice = [
             *needless,
             *untrained,
             *attempt([], loading.find, scene),
             *(variable.advice(has_graphs) for variable in dead),
-            *(variable.advice for variable in keeping if variable.bytes >= least_kept),
+            *(one.advice for one in keeping if one.bytes >= least_kept and one.name not in unread),
             *idle,
         ]
         advice.sort(key=lambda change: -change.bytes)
