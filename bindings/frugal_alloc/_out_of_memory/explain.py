@@ -152,6 +152,7 @@ def _error(seen: Situation, number: int, advice: list[Advice], text: str) -> dic
     is_known = place is not None and place.line > 0
     return {
         **seen.facts._asdict(),
+        "diagnosis": seen.diagnosis,
         "number": number,
         "step": latest_error.steps(),
         "file": place.file if is_known else None,

@@ -6,15 +6,15 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .. import _tracking
 from .._common.messages import format_bytes as size
 from .._common.messages import short_path as package_path
 from .._program import code_lines
 from .._report import private_pools
+from .._report.diagnoses import DIAGNOSES
 from . import holding_lines
 from .holding_lines import HoldingLine, shorten
 from .scene import Advice
-from .situation import Situation
+from .situation import Situation, epochs_are
 
 if TYPE_CHECKING:
     from .._native.out_of_memory import OutOfMemory
@@ -58,36 +58,34 @@ def first_sentences(facts: OutOfMemory) -> str:
 
 def _verdict(situation: Situation) -> str:
     """One sentence."""
-    facts = situation.facts
-    missing = size(facts.missing_bytes)
+    return f"{DIAGNOSES[situation.diagnosis].begins}: {_why(situation)}"
+
+
+def _why(situation: Situation) -> str:
+    facts, diagnosis = situation.facts, situation.diagnosis
+    missing, total = size(facts.missing_bytes), size(facts.device_total_bytes)
     if facts.verdict == "leak":
         return _leak(situation)
-    if facts.verdict == "fragmentation":
+    if diagnosis == "fragmentation":
+        free = size(facts.unusable_bytes)
+        return f"{missing} are missing, and {free} are free, but in pieces of memory that live tensors share."
+    if diagnosis == "host":
         return (
-            f"Fragmentation: {missing} are missing, and {size(facts.unusable_bytes)} are free, but in pieces of "
-            "memory that live tensors share."
+            f"the GPU's memory is the host's, and {size(facts.outside_bytes)} of its {total} are in use beside "
+            f"PyTorch's, {size(facts.host_own_bytes)} of them by this process itself; {missing} are missing."
         )
-    if facts.verdict == "outside" and facts.host:
+    if diagnosis == "outside":
         return (
-            f"Host memory: the GPU's memory is the host's, and {size(facts.outside_bytes)} of its "
-            f"{size(facts.device_total_bytes)} are in use beside PyTorch's, {size(facts.host_own_bytes)} of them by "
-            f"this process itself; {missing} are missing."
+            f"{size(facts.outside_bytes)} of the GPU's {total} belong to others (the CUDA context, libraries, other "
+            f"processes){_growth_outside(situation)}; {missing} are missing."
         )
-    if facts.verdict == "outside":
-        return (
-            f"Memory outside PyTorch: {size(facts.outside_bytes)} of the GPU's {size(facts.device_total_bytes)} belong "
-            f"to others (the CUDA context, libraries, other processes){_growth_outside(situation)}; "
-            f"{missing} are missing."
-        )
-    if facts.missing_bytes == 0:
-        return f"Refused: {size(facts.device_free_bytes)} are free, of which the driver needs a part itself."
-    in_pools = private_pools.idle_bytes(situation.pools)
-    if in_pools >= facts.missing_bytes:
-        return (
-            f"Held by pools: CUDA graphs and MemPools keep {size(in_pools)} that no tensor uses; {missing} are missing."
-        )
+    if diagnosis == "refused":
+        return f"{size(facts.device_free_bytes)} are free, of which the driver needs a part itself."
+    if diagnosis == "held_by_pools":
+        in_pools = private_pools.idle_bytes(situation.pools)
+        return f"CUDA graphs and MemPools keep {size(in_pools)} that no tensor uses; {missing} are missing."
     return (
-        f"Too big: {size(facts.allocated_bytes)} of live tensors and this request need {missing} more than there is; "
+        f"{size(facts.allocated_bytes)} of live tensors and this request need {missing} more than there is; "
         f"{_why_too_big(situation)}"
     )
 
@@ -120,11 +118,10 @@ def _leak(situation: Situation) -> str:
     missing = f"{size(situation.facts.missing_bytes)} are missing"
     verdict = situation.leak
     if verdict is None:
-        return f"Leak: {missing}, and memory that was made in earlier epochs stays."
+        return f"{missing}, and memory that was made in earlier epochs stays."
     growth = f"{size(verdict['bytes'])} by now, {_rate(verdict)}"
     where = code_lines.written(verdict["file"], verdict["line"]) if verdict["file"] else "a line that is not known"
-    what = "Leak, or a cache that still fills" if _epochs_are("calls") else "Leak"
-    return f"{what}: what {where} makes stays: {growth}; {missing}."
+    return f"what {where} makes stays: {growth}; {missing}."
 
 
 def _request(situation: Situation) -> list[str]:
@@ -203,15 +200,9 @@ def _tensors(holder: HoldingLine) -> str:
     return "1 tensor" if holder.blocks == 1 else f"{holder.blocks} tensors"
 
 
-def _epochs_are(windows: str) -> bool:
-    """Whether what is called an epoch is a window of "steps", or of "calls"."""
-    tracker = _tracking.current()
-    return tracker is not None and tracker.epochs.found_by == windows
-
-
 def _rate(verdict: dict[str, Any]) -> str:
     """How fast it grows: by step where epochs are windows of steps."""
-    if _epochs_are("steps") and verdict["bytes_per_step"]:
+    if epochs_are("steps") and verdict["bytes_per_step"]:
         return f"{size(verdict['bytes_per_step'])} more with each step"
     return f"{size(verdict['bytes_per_epoch'])} more with each epoch"
 

@@ -70,6 +70,20 @@ class Situation(NamedTuple):
         return [advice for advice in self.advice if advice.rank == rank]
 
     @property
+    def diagnosis(self) -> str:
+        """A name of diagnoses.DIAGNOSES, which tells more apart than the verdict."""
+        facts = self.facts
+        if facts.verdict == "leak" and self.leak is not None and epochs_are("calls"):
+            return "filling_cache"
+        if facts.verdict == "outside" and facts.host:
+            return "host"
+        if facts.verdict != "too_big":
+            return facts.verdict
+        if facts.missing_bytes == 0:
+            return "refused"
+        return "held_by_pools" if private_pools.idle_bytes(self.pools) >= facts.missing_bytes else "too_big"
+
+    @property
     def leak(self) -> dict[str, Any] | None:
         """The worst verdict about memory that the program keeps; its bytes are those of all lines that are about the
         same CUDA graphs."""
@@ -120,6 +134,12 @@ def _verdict(facts: OutOfMemory, here: list[dict[str, Any]]) -> str:
     unseen = _UNSEEN if facts.verdict == "too_big" else ("shared",) if facts.verdict == "outside" else ()
     kept = sum(row["bytes"] for row in here if row["pattern"] in unseen)
     return "leak" if kept and kept >= facts.missing_bytes else facts.verdict
+
+
+def epochs_are(windows: str) -> bool:
+    """Whether what is called an epoch is a window of "steps", or of "calls"."""
+    tracker = _tracking.current()
+    return tracker is not None and tracker.epochs.found_by == windows
 
 
 def _suffices(gone: int, facts: OutOfMemory) -> bool:

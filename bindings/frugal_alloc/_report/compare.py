@@ -6,7 +6,8 @@ from typing import Any
 
 from .._common.messages import format_bytes, format_code_line, short_path
 from .._tracking.materiality import Cause
-from .headline import OOM_NAMES, headline, sentence
+from .diagnoses import DIAGNOSES
+from .headline import headline, sentence
 
 SCHEMA = "frugal_alloc.comparison"
 VERSION = 1
@@ -105,7 +106,7 @@ def _held(document: dict[str, Any]) -> dict[tuple, dict[str, Any]]:
 def to_text(comparison: dict[str, Any]) -> str:
     """The comparison for people."""
     lines = [f"before: {comparison['headlines']['before']}", f"after:  {comparison['headlines']['after']}", ""]
-    names = {name: verdict and OOM_NAMES[verdict] for name, verdict in comparison["oom"].items()}
+    names = {name: verdict and DIAGNOSES[verdict].short for name, verdict in comparison["oom"].items()}
     if names["before"] and not names["after"]:
         lines.append(f"no longer out of memory ({names['before']})")
     elif names["after"] and not names["before"]:

@@ -7,22 +7,11 @@ from typing import Any
 from .._common.messages import format_bytes, format_code_line, format_count
 from .._tracking import materiality
 from .._tracking.materiality import Cause, material_and_small
+from .diagnoses import DIAGNOSES, Diagnosis
 
 # From this many epochs on a leak can be told from what a run keeps on purpose.
 ENOUGH_EPOCHS = 6
 
-_OOM_SENTENCES = {
-    "too_big": "Out of memory: this step needs more than the GPU has",
-    "leak": "Out of memory: memory leaked until none was left",
-    "fragmentation": "Out of memory: free memory is there, but in pieces",
-    "outside": "Out of memory: something outside of PyTorch holds the GPU's memory",
-}
-OOM_NAMES = {
-    "too_big": "too big",
-    "leak": "leak",
-    "fragmentation": "fragmentation",
-    "outside": "memory outside PyTorch",
-}
 KIND_NAMES = {
     "leak": "leak",
     "suspect": "may leak",
@@ -58,6 +47,11 @@ def time_left(left: dict[str, Any]) -> str:
     return f"{epochs} epochs{f' ({steps})' if steps else ''}"
 
 
+def diagnosis(oom: dict[str, Any]) -> Diagnosis:
+    """Of an error; a document of an older version has the library's verdict alone."""
+    return DIAGNOSES[oom.get("diagnosis") or oom["verdict"]]
+
+
 def ends_the_run(oom: dict[str, Any] | None) -> bool:
     """Whether there was an error after which the run got no further."""
     return oom is not None and not oom.get("went_on")
@@ -75,10 +69,9 @@ def headline(document: dict[str, Any]) -> tuple[str, str]:
     """
     oom = document["oom"]
     if ends_the_run(oom):
-        if oom["verdict"] == "too_big" and oom["missing_bytes"] > 0:
+        text = f"Out of memory: {diagnosis(oom).headline}"
+        if diagnosis(oom) is DIAGNOSES["too_big"] and oom["missing_bytes"] > 0:
             text = f"Out of memory: this step needs {format_bytes(oom['missing_bytes'])} more than the GPU has"
-        else:
-            text = _OOM_SENTENCES[oom["verdict"]]
         return text + ("; the program caught the error" if oom.get("caught") else ""), "bad"
     text, mood = _of_leaks(document)
     if oom is None:

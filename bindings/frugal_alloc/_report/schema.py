@@ -13,7 +13,8 @@ from typing import Annotated, Any
 from .._common import shapes
 from .._tracking import materiality
 from .._tracking.materiality import MOST_CONFIDENCE
-from .headline import KIND_NAMES, OOM_NAMES
+from .diagnoses import DIAGNOSES
+from .headline import KIND_NAMES
 
 SCHEMA = "frugal_alloc.report"
 VERSION = 1
@@ -262,7 +263,8 @@ class _Advice(_Place):
 
 @dataclass(frozen=True, kw_only=True)
 class _OutOfMemory(_Made):
-    verdict: Annotated[str, shapes.among(OOM_NAMES)]
+    verdict: Annotated[str, shapes.among(DIAGNOSES)]
+    diagnosis: Annotated[str, shapes.among(DIAGNOSES)] | None = None
     requested_bytes: _Size = 0
     missing_bytes: int = 0
     code: _Line = ""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..._common.messages import format_bytes, format_count
 from ..._report import private_pools
-from ..._report.headline import OOM_NAMES
+from ..._report.diagnoses import DIAGNOSES
 from .picture import command_of
 
 _LEAST_COMMAND = 20
@@ -122,7 +122,7 @@ def _notes(process: dict[str, Any]) -> Iterator[Line]:
         if gpu["out_of_memory_errors"]:
             count = format_count(gpu["out_of_memory_errors"], "out-of-memory error")
             latest = gpu["last_out_of_memory"]
-            verdict = f"; the latest: {OOM_NAMES[latest]}" if latest else ""
+            verdict = f"; the latest: {DIAGNOSES[latest].short}" if latest else ""
             yield Line(f"{count} on GPU {gpu['gpu']}{verdict}", "red", indent=4)
     for gpu in process["gpus"]:
         if asleep := gpu.get("asleep_bytes"):

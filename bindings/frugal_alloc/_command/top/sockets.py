@@ -20,7 +20,8 @@ from typing import Annotated, NamedTuple
 
 from ..._common import shapes
 from ..._common.messages import on_one_line
-from ..._report.headline import KIND_NAMES, OOM_NAMES
+from ..._report.diagnoses import DIAGNOSES
+from ..._report.headline import KIND_NAMES
 
 SCHEMA = "frugal_alloc.live"
 VERSION = 1
@@ -65,7 +66,7 @@ class Gpu:
     peak_allocated_bytes: _Size
     stitches: _Size
     out_of_memory_errors: _Size
-    last_out_of_memory: Annotated[str, shapes.among(OOM_NAMES)] | None = None
+    last_out_of_memory: Annotated[str, shapes.among(DIAGNOSES)] | None = None
     asleep_bytes: _Size = 0
 
 

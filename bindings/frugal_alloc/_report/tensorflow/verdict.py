@@ -13,7 +13,7 @@ from typing import Any
 
 from ..._common.messages import format_bytes, format_count
 from ..._common.trend import TREND_CONFIDENCE, median_slope, rank_confidence
-from ..headline import OOM_NAMES
+from ..diagnoses import DIAGNOSES
 
 _MOST_SITES = 1000
 # One dump shows a leak where so many chunks of a size are held, about a whole number for each step, and together most
@@ -301,7 +301,7 @@ def _out_of_memory(
         "function": frame.get("function", dump.op),
         "code": frame.get("code", ""),
         "stack": list(range(own_frame or 0, len(report["frames"]))),
-        "message": "\n".join([_message(dump), *place, f"Verdict: {OOM_NAMES[verdict]}.", *advice]),
+        "message": "\n".join([_message(dump), *place, f"Verdict: {DIAGNOSES[verdict].short}.", *advice]),
         "limit_name": "what TensorFlow may take" if dump.limit_bytes else "",
         "allocated_bytes": dump.in_use_bytes,
         "reserved_bytes": dump.pool_bytes,
