@@ -57,6 +57,6 @@ def test_smallest_gpu_of_a_run_is_what_was_measured(words: str) -> None:
 def test_runs_that_fit_on_a_smaller_gpu_with_pytorch_are_as_many_as_it_says() -> None:
     larger = {run: ours / min(theirs) for run, (ours, *theirs) in SMALLEST.items() if ours > min(theirs)}
     assert not larger.keys() & set(RECORDED.values())
-    said = re.search(r"Of (\d+) runs, three made up to be hard fit on .* by (\d) % at most", README)
+    said = re.search(r"In 3 of (\d+) runs, all synthetic .* needs up to (\d) % less", README)
     assert int(said[1]) == len(SMALLEST) and len(larger) == 3
     assert round(100 * (max(larger.values()) - 1)) == int(said[2])
