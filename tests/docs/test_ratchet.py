@@ -27,7 +27,7 @@ MOST_LINES = {
     "bench, tools and examples": 11_961,
     "tests": 67_626,
 }
-MOST_WORDS = 45_805
+MOST_WORDS = 42_410
 # Below it by this share, the figure is to be lowered, or what went could come back.
 SLACK = 0.01
 

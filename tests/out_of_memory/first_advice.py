@@ -3,7 +3,7 @@
 These programs were written after public questions by somebody who did not know how advice is found, and nothing is ever
 tuned to them. A header says what is so of a program's error: ROOM, in MiB, VERDICT, the line of the REQUEST, the HOLDER
 of what need not be kept, the LARGEST batch that fits, and for each kind of change how it is made in this program:
-"CHANGE kind: OLD -> NEW", where NEW may have the {n} of the advice.
+"CHANGE kind: OLD -> NEW", where NEW may have the {n} of the advice, and either \\n for the end of a line.
 
     python tests/out_of_memory/first_advice.py     prints a line for each program, and the counts
 """
@@ -11,6 +11,7 @@ of what need not be kept, the LARGEST batch that fits, and for each kind of chan
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import tempfile
 from pathlib import Path
@@ -30,14 +31,14 @@ _KINDS = {
     "after_except": r".*\bexcept\b|.*clear_frames",
     "delete": r"(?P<change>.+?) (?:before line|as the last line of the loop at line) (?P<line>\d+)",
     "no_grad": r"call `?[\w.]+`? .*under torch\.no_grad\(\)",
-    "detach": r"`[^`]+` (?:keeps \d+ results with their graphs|holds the graphs)",
+    "detach": r"`[^`]+` (?:keeps \d+ results with their graphs|holds the graphs)|.* with the graphs that made them",
     "map_location": r"(?:torch\.load|load_file)\(",
     "host": r"`[^`]+` (?:holds \d+ tensors on the GPU|on the host)|eval_accumulation_steps",
     "move_later": r"`[^`]+` \([^)]+\) is not needed while",
     "foreach": r"\w+\(\.\.\., foreach=False\)",
     "optimizer": r"\w+ keeps \S+ \S+ beside the parameters",
     "half": r"half precision",
-    "crop_cache": r"bound what grows|.* is replaced by a larger one each time|.* is concatenated to what was before",
+    "crop_cache": r"bound what grows|.* (?:gets new entries and loses none|is replaced by a larger|is concatenated to)",
     "none": r"no batch fits",
 }
 
@@ -97,7 +98,7 @@ def _helps(program: Path, kind: str, found: Any, fields: dict[str, list[str]], r
         changed = _with_line(source, found["change"], int(found["line"]), "before line" in found[0])
     elif edits:
         changed = source
-        for old, _, new in (edit.partition(" -> ") for edit in edits):
+        for old, _, new in (edit.replace("\\n", "\n").partition(" -> ") for edit in edits):
             changed = _replaced(changed, old, new.replace("{n}", found.groupdict().get("n") or ""))
     else:
         return False
@@ -105,10 +106,11 @@ def _helps(program: Path, kind: str, found: Any, fields: dict[str, list[str]], r
 
 
 def _replaced(source: str, old: str, new: str) -> str:
-    lines = source.splitlines(keepends=True)
-    if not any(old in line for line in lines if not line.startswith("# ")):
-        raise error_claims.BadHeader(f"the program has no {old!r} to edit")
-    return "".join(line if line.startswith("# ") else line.replace(old, new) for line in lines)
+    header = "".join(itertools.takewhile(lambda line: line.startswith("# "), source.splitlines(keepends=True)))
+    body = source.removeprefix(header)
+    if body.count(old) != 1:
+        raise error_claims.BadHeader(f"the program has {old!r} {body.count(old)} times")
+    return header + body.replace(old, new)
 
 
 def _with_line(source: str, change: str, line: int, is_before: bool) -> str:

@@ -40,7 +40,7 @@ class Stage(NamedTuple):
 
 
 class _Layers(NamedTuple):
-    """One with parameters, and those without that follow it."""
+    """One that is trained, and those that follow it and are not."""
 
     first: Any
     numbers: float  # that they keep of a sample
@@ -110,7 +110,7 @@ def recorded(results: Iterable[Any], model: Any) -> Recorded:
     """By the graph that has led to some tensors."""
     calls: Counter[int] = Counter()
     places: dict[int, int] = {}
-    layers = {id(own): id(_own(layer)[0]) for layer in layers_of(model) for own in _own(layer)}
+    layers = {id(own): id(_own(layer)[0]) for layer in layers_of(model) for own in _own(layer) if own.requires_grad}
     seen: list[tuple[int, int, dict[int, int]]] = []
     for node in Walk(_MOST_SECONDS).behind(result.grad_fn for result in results):
         leaves = [id(leaf) for edge, _ in node.next_functions if (leaf := getattr(edge, "variable", None)) is not None]
@@ -219,7 +219,8 @@ def _layers(model: Any, inputs: list[Any], so_far: Recorded, coming: set[int]) -
     for layer, kept, made in _numbers(model, inputs, so_far.places, coming):
         if layer is head:
             kept = made = 0.0
-        if found and not _own(layer) and found[-1].is_coming == (id(layer) in coming):
+        is_trained = any(own.requires_grad for own in _own(layer))
+        if found and not is_trained and found[-1].is_coming == (id(layer) in coming):
             last = found.pop()
             found.append(last._replace(numbers=last.numbers + kept, made=max(last.made, made), handed_on=made))
         else:
