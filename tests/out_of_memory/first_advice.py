@@ -39,7 +39,8 @@ _KINDS = {
     "optimizer": r"\w+ keeps \S+ \S+ beside the parameters",
     "half": r"half precision",
     "crop_cache": r"bound what grows|.* (?:gets new entries and loses none|is replaced by a larger|is concatenated to)",
-    "none": r"no batch fits",
+    "checkpoint": r"checkpoint the layers",
+    "none": r"no batch fits|the model does not fit",
 }
 
 

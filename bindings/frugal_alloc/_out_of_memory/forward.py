@@ -263,6 +263,8 @@ def _numbers(
         taken = getattr(layer, "in_channels", None) or getattr(layer, "in_features", None) or before
         if taken != before and taken == before * places:  # flattened
             places = 1.0
+        elif places == 1 and hasattr(layer, "in_channels") and before > taken and before % taken == 0:  # and back
+            places = before / taken
         elif hasattr(layer, "in_channels") and not (enlarges and taken > before):
             # A forward may have bound its input anew.
             places = latest.get(taken, places) if latest else seen.get(taken, places)

@@ -153,6 +153,18 @@ def missing_to_move(scene: Scene) -> int:
     return facts.missing_bytes + max(0, waiting - facts.requested_bytes)
 
 
+def model_too_large(scene: Scene) -> str:
+    """Says that a model which is being moved does not fit, in half precision neither; "": it may, or none is moved."""
+    model, facts = _moved(scene), scene.facts
+    if model is None or _moved_in_half(model, facts):
+        return ""
+    total = sum(map(bytes_of, model.parameters()))
+    return (
+        f"the model does not fit: its parameters take {size(total)}, {size(missing_to_move(scene))} more than there is "
+        "for them: quantized weights, a part of its layers on the host (device_map of accelerate), or a smaller model"
+    )
+
+
 def _moved_in_half(model: Any, facts: OutOfMemory) -> list[Advice]:
     import torch
 

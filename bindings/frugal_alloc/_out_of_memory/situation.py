@@ -63,7 +63,7 @@ class Situation(NamedTuple):
     verdicts: list[dict[str, Any]]  # of the report on this GPU, those that hold still, the worst first
     pools: list[dict[str, Any]]  # PyTorch's private ones, as a report has them
     missing_bytes: int  # to the end of the step, as far as it can be told
-    without_samples: str  # why no batch of a step fits; "": one may
+    without_samples: str  # why no batch of a step fits, or not the model; "": it may
     grown_bytes: int  # of what was in use as epochs ended, in the later half of them
 
     def of_rank(self, rank: int) -> list[Advice]:
@@ -200,7 +200,7 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
             [],
             attempt([], private_pools.rows, library, facts.gpu),
             _missing(scene, failed),
-            failed.without_samples if failed is not None else "",
+            failed.without_samples if failed is not None else attempt("", levers.model_too_large, scene),
             0 if tracker is None else tracker.timeline.grown_bytes(facts.gpu),
         )
     finally:

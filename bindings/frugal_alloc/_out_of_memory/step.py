@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any, NamedTuple
 
 from .. import _tracking
@@ -19,11 +20,15 @@ from .scene import BATCH, SMALLER, Advice, RunningFrame, Scene, statement
 
 _MOST_CHUNKS = 256
 _MUCH_LONGER = 1.5
+# Two texts are not so long.
+_LEAST_EDGES = 1 << 14
 # More than so many times what an earlier step lets expect is there: it does not grow with the batch alone.
 _MOST_OF_SEEN = 1.1
 _LEAST_SPARE_BYTES = 16 << 20
 _SPARE_PART = 32
 _SPARE_PART_OF_LOSS = 10
+# Functions that checkpoints run in backward.
+_RECOMPUTING = frozenset(("backward", "unpack_hook", "recompute_fn"))
 # In backward: of what a layer made, and of what it was given.
 _GRADIENTS_AT_WORK = 2
 # Tensors that a node's backward makes. Others make one, and the next makes as much before that goes.
@@ -59,6 +64,7 @@ class Step(NamedTuple):
         trained_bytes: Of all parameters that are, which is what their gradients take, too.
         of_loader: Of its batch: the entries of the data set, its length where it has samples of many, and the usual
             length; 0: not known.
+        lasting_bytes: Of what tensors of no pass have, with the gradients and what optimizers keep and make.
         is_seen: An earlier step has shown what grows, and nothing else; else a larger batch may fit, too.
     """
 
@@ -70,6 +76,7 @@ class Step(NamedTuple):
     layer_bytes: int = 0
     trained_bytes: int = 0
     of_loader: tuple[int, int, int] = (0, 0, 0)
+    lasting_bytes: int = 0
     is_seen: bool = False
 
     @property
@@ -92,22 +99,28 @@ class Step(NamedTuple):
 
     def advice(self) -> list[Advice]:
         """The changes that would be enough, the one that changes least first."""
-        changes = (self._smaller_batch(), self._shorter_samples(), self._chunked_loss(), self._smaller_optimizer())
+        changes = (
+            self._smaller_batch(),
+            self._shorter_samples(),
+            self._chunked_loss(),
+            self._smaller_optimizer(),
+            self._checkpoints(),
+        )
         return [change for change in changes if change is not None]
 
     @property
     def without_samples(self) -> str:
         """Says that no batch fits; "": one may."""
-        missing = self.least_bytes - self.room_bytes
+        missing = self.lasting_bytes - self.room_bytes
         if missing <= 0 or not self.trained_bytes:
             return ""
         name, state = self.optimizer.name, self.optimizer.bytes + self.optimizer.temporary_bytes
         parts = [f"weights that are trained {size(self.trained_bytes)}", f"gradients {size(self.trained_bytes)}"]
         parts += [f"{name} {size(state)}"] if state else []
         return (
-            f"no batch fits: without any sample the step needs {size(self.least_bytes)} ({', '.join(parts)}), which is "
-            f"{size(missing)} more than there is: train fewer weights (LoRA), keep them in torch.bfloat16, or offload "
-            "what the optimizer keeps"
+            f"no batch fits: without any sample the step needs {size(self.lasting_bytes)} ({', '.join(parts)}), which "
+            f"is {size(missing)} more than there is: train fewer weights (LoRA), keep them in torch.bfloat16, or "
+            "offload what the optimizer keeps"
         )
 
     def _fitting_part(self) -> float:
@@ -167,6 +180,17 @@ class Step(NamedTuple):
         )
         return Advice(text, None, None, freed, SMALLER)
 
+    def _checkpoints(self) -> Advice | None:
+        """Where a batch cannot be divided: what the forward keeps is computed anew in backward."""
+        kept = int(self.peak.growing_bytes) - self.loss_bytes
+        if self.batch > 1 or 2 * self.missing_bytes > kept or self.moments[-1].bytes > self.usable_bytes:
+            return None
+        text = (
+            f"checkpoint the layers (torch.utils.checkpoint.checkpoint, use_reentrant=False): {size(kept)} are kept "
+            "for backward, of which they keep their inputs alone; each runs twice"
+        )
+        return Advice(text, None, None, kept // 2, SMALLER)
+
     def _smaller_optimizer(self) -> Advice | None:
         """Where it is the optimizer's step for which there is no room."""
         _, kept, _, temporary = self.optimizer
@@ -205,57 +229,108 @@ def look(scene: Scene, saved_bytes: int, largest_saved: int, old_bytes: int = 0)
         largest_saved: The bytes of the largest of these.
         old_bytes: Saved likewise, for no backward of this step.
     """
+    running = _what_runs(scene)
+    if running is None:
+        return None
+    facts, gpu, trained, batch = scene.facts, scene.facts.gpu, running.trained, running.batch
+    weights = {one.untyped_storage()._cdata for one in trained}
+    held = 0 if batch < 2 else _held(scene, batch, bool(running.modules), weights)
+    recorded = growing = max(0, saved_bytes) + held
+    passing = {id(one) for frame in scene.frames if not frame.is_users for one in _tensors(frame)}
+    lasting = ownership.held_for_long(gpu, batch, passing)
+    if running.is_backward:
+        growing = max(growing, facts.allocated_bytes - lasting - old_bytes)
+    states = [optimizer_state.of(optimizer, gpu) for optimizer in scene.optimizers]
+    largest = max(states, key=lambda state: state.bytes, default=optimizer_state.NOTHING)
+    there = sum(bytes_of(one.grad) for one in trained if one.grad is not None and is_on(one.grad, gpu))
+    to_come = sum(state.to_come for state in states)
+    now = Moment(facts.allocated_bytes - growing - there + to_come, growing)
+    at_end = sum(map(bytes_of, trained)) + largest.temporary_bytes
+    moments, loss = _moments(scene, running, now, there, recorded, largest_saved)
+    moments.append(Moment(now.fixed_bytes + at_end, held))
+    room = facts.allocated_bytes + facts.requested_bytes - facts.missing_bytes
+    layer, lasting = max(map(bytes_of, trained), default=0), lasting - there + to_come + at_end
+    of_loader, trained_bytes = _of_loader(batch), sum(map(bytes_of, trained))
+    step = Step(batch, tuple(moments), largest, room, loss, layer, trained_bytes, of_loader, lasting)
+    at_work = facts.requested_bytes if running.grows else 0
+    seen = None if running.is_stepping else _as_seen(scene, step, states, trained, recorded + at_work)
+    return seen or step
+
+
+class _Running(NamedTuple):
+    """What runs of a step."""
+
+    is_stepping: bool  # an optimizer
+    is_backward: bool
+    modules: list[Any]  # whose forward runs, innermost first
+    trained: list[Any]  # parameters on the GPU
+    batch: int
+    grows: bool  # what is asked for, with the batch
+    node: str  # autograd's, which asks
+
+
+def _what_runs(scene: Scene) -> _Running | None:
     import torch
 
-    facts, gpu = scene.facts, scene.facts.gpu
+    facts = scene.facts
     is_stepping = any(issubclass(type(frame.values.get("self")), torch.optim.Optimizer) for frame in scene.frames)
-    is_backward = any(frame.function == "_engine_run_backward" for frame in scene.frames)
-    modules = [] if is_backward else running_modules(scene.frames)
+    is_backward = any(
+        frame.function == "_engine_run_backward" or (frame.code.co_name in _RECOMPUTING and _is_checkpoint(frame))
+        for frame in scene.frames
+    )
+    running = running_modules(scene.frames)
+    modules = [] if is_backward else running
     if not (is_stepping or is_backward or records(scene)):
         return None
     trained = [parameter for optimizer in scene.optimizers for parameter in parameters_of(optimizer)]
-    trained = [*{id(one): one for one in (*trained, *(modules[-1].parameters() if modules else ()))}.values()]
-    trained = [one for one in trained if is_on(one, gpu) and one.requires_grad]
-    batch = batch_of(scene, modules)
-    held = 0 if batch < 2 else _held(scene, batch, bool(modules), {one.untyped_storage()._cdata for one in trained})
-    requested = facts.requested_bytes
-    growing = recorded = max(0, saved_bytes) + held
-    if is_backward:
-        passing = {id(one) for frame in scene.frames if not frame.is_users for one in _tensors(frame)}
-        for_long = ownership.held_for_long(gpu, batch, passing)
-        growing = max(growing, facts.allocated_bytes - for_long - old_bytes)
-    states = [optimizer_state.of(optimizer, gpu) for optimizer in scene.optimizers]
-    there = sum(bytes_of(one.grad) for one in trained if one.grad is not None and is_on(one.grad, gpu))
-    fixed = facts.allocated_bytes - growing - there + sum(state.to_come for state in states)
-    of_model = is_stepping or requested in map(bytes_of, trained)
-    grows = not of_model and batch > 0 and requested % batch == 0
-    if modules and not grows:
-        fixed += requested
-    largest = max(states, key=lambda state: state.bytes, default=optimizer_state.NOTHING)
+    trained = [*{id(one): one for one in (*trained, *(running[-1].parameters() if running else ()))}.values()]
+    trained = [one for one in trained if is_on(one, facts.gpu) and one.requires_grad]
+    batch = batch_of(scene, running)
+    of_model = is_stepping or facts.requested_bytes in map(bytes_of, trained)
+    grows = not of_model and batch > 0 and facts.requested_bytes % batch == 0
     node = scene.library.site(facts.site).node if facts.site > 0 else ""
-    loss, to_come = logits.of_loss(scene, modules, is_backward, node)
-    at_work = requested if grows else 0
-    all_gradients, layer = sum(map(bytes_of, trained)), max(map(bytes_of, trained), default=0)
+    return _Running(is_stepping, is_backward, modules, trained, batch, grows, node)
+
+
+def _is_checkpoint(frame: RunningFrame) -> bool:
+    return frame.file.endswith(os.path.join("torch", "utils", "checkpoint.py"))
+
+
+def _moments(
+    scene: Scene, running: _Running, now: Moment, there: int, recorded: int, largest_saved: int
+) -> tuple[list[Moment], int]:
+    """Those before the optimizer's step, and the bytes of logits and what a loss makes of them.
+
+    Args:
+        scene: Of the error.
+        running: What runs.
+        now: What there is, without gradients.
+        there: The bytes of gradients.
+        recorded: Of what grows now, that the graph or frames hold.
+        largest_saved: Of a tensor in the graph.
+    """
+    requested, (fixed, growing) = scene.facts.requested_bytes, now
+    if running.modules and not running.grows:
+        fixed += requested
+    at_work = requested if running.grows else 0
+    loss, to_come = logits.of_loss(scene, running.modules, running.is_backward, running.node)
+    all_gradients = sum(map(bytes_of, running.trained))
     if loss:
         # The gradient of the matrix that makes the logits comes while they are there.
-        moments = [Moment(fixed + max(there, layer), growing + at_work + to_come)]
-    elif modules:
+        layer = max(map(bytes_of, running.trained), default=0)
+        return [Moment(fixed + max(there, layer), growing + at_work + to_come)], loss
+    if running.modules:
         stays = gradients.stay(scene.frames)
-        moments = _moments_of_pass(scene, modules, Moment(fixed, growing), at_work, all_gradients, stays)
-    elif is_backward:
+        of_pass = _moments_of_pass(scene, running.modules, Moment(fixed, growing), at_work, all_gradients, stays)
+        return of_pass, 0
+    if running.is_backward:
         # Layers that are still to come may make more at once.
         later = recorded + _GRADIENTS_AT_WORK * largest_saved
-        at_once = at_work * _MADE_AT_ONCE.get(node, 2)
-        moments = [Moment(fixed + there, growing + at_once), Moment(fixed + there, later)]
-    else:
-        # What a loss makes of the results, and backward of both.
-        after = (forward.AFTER_FORWARD - 1) * max(requested, largest_saved) if grows else 0
-        moments = [Moment(fixed + there, growing + at_work + after)]
-    moments.append(Moment(fixed + all_gradients + largest.temporary_bytes, held))
-    room = facts.allocated_bytes + requested - facts.missing_bytes
-    step = Step(batch, tuple(moments), largest, room, loss, layer, all_gradients, _of_loader(batch))
-    seen = None if is_stepping else _as_seen(scene, step, states, trained, recorded + at_work)
-    return seen or step
+        at_once = at_work * _MADE_AT_ONCE.get(running.node, 2)
+        return [Moment(fixed + there, growing + at_once), Moment(fixed + there, later)], 0
+    # What a loss makes of the results, and backward of both.
+    after = (forward.AFTER_FORWARD - 1) * max(requested, largest_saved) if running.grows else 0
+    return [Moment(fixed + there, growing + at_work + after)], 0
 
 
 def _of_loader(batch: int) -> tuple[int, int, int]:
@@ -380,7 +455,10 @@ def batch_of(scene: Scene, modules: list[Any]) -> int:
     tracker = _tracking.current()
     current = 0 if tracker is None else tracker.loaders_batch
     if modules:
-        shapes = [shape_of(value, torch.Tensor) for value in _arguments(_frame_of(scene, modules))]
+        arguments = _arguments(_frame_of(scene, modules))
+        if any(map(_is_edges, arguments)):  # the rows of the others are nodes
+            return 0
+        shapes = [shape_of(value, torch.Tensor) for value in arguments]
         of_model = next((one[0] for one in shapes if one), 0)
         return current if current and of_model % current == 0 else of_model
     if current:
@@ -389,6 +467,12 @@ def batch_of(scene: Scene, modules: list[Any]) -> int:
     tensors = [one for one in tensors if one.dim() > 1 and is_on(one, scene.facts.gpu) and not is_parameter(one)]
     results = [one for one in tensors if one.grad_fn is not None]
     return min((one.shape[0] for one in results or tensors), default=0)
+
+
+def _is_edges(value: Any) -> bool:
+    """Whether it is like the edges of a graph: from and to, of many."""
+    is_pairs = is_tensor(value) and value.dim() == 2 and value.shape[0] == 2 and not value.is_floating_point()
+    return is_pairs and value.shape[1] >= _LEAST_EDGES
 
 
 def _frame_of(scene: Scene, modules: list[Any]) -> RunningFrame:
