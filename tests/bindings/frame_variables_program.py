@@ -9,7 +9,7 @@ import sys
 import weakref
 
 sys.path.insert(0, sys.argv[1])
-from frugal_alloc._heap import roots
+from frugal_alloc._heap import ended_frames, roots
 from frugal_alloc._out_of_memory import scene
 
 wrong = []
@@ -25,6 +25,9 @@ def look():
     for frame in found:
         frame.values.clear()
     roots.of_program()
+    living = ended_frames.living()
+    for keeper in ended_frames.keepers():
+        ended_frames.held_by(ended_frames.ended(keeper, living))
 
 
 def check(what, is_right):
@@ -73,6 +76,59 @@ def let_go_by_a_closure():
 
     inner()
     check("a closure's value is not kept alive", alive() is None)
+
+
+def fails(value):
+    inner = [value]
+    raise ValueError(inner is None)
+
+
+def let_go_with_its_error():
+    value = Value()
+    alive = weakref.ref(value)
+    try:
+        fails(value)
+    except ValueError as error:
+        kept = error
+    del value
+    look()
+    (frame,) = ended_frames.ended(kept, ended_frames.living())
+    held = [one for one in ended_frames.held_by([frame]) if one is alive()]
+    check("an error keeps what failed with it", (frame.f_code, len(held)) == (fails.__code__, 1))
+    del frame, held, kept
+    check("what an error has kept goes with it", alive() is None)
+
+
+def waits_after_an_error(kept):
+    try:
+        yield fails(1)
+    except ValueError as error:
+        kept.append(error)
+    yield
+
+
+def of_a_generator_that_waits():
+    kept = []
+    generator = waits_after_an_error(kept)
+    next(generator)
+    ended = ended_frames.ended(kept[0], ended_frames.living())
+    check("a generator that waits has not ended", [frame.f_code for frame in ended] == [fails.__code__])
+    generator.close()
+    ended = ended_frames.ended(kept[0], ended_frames.living())
+    check("a generator that is closed has ended", len(ended) == 2)
+
+
+def of_errors_with_causes():
+    try:
+        try:
+            fails(1)
+        except ValueError as error:
+            raise KeyError from error
+    except KeyError as error:
+        found = {name: type(one) for name, one in ended_frames.with_causes(error).items()}
+        check("an error leads to its cause", found == {"": KeyError, ".__cause__": ValueError})
+        check("an error that is handled is found", any(one is error for one in ended_frames.handled()))
+    check("what was handled is no more", not ended_frames.handled())
 
 
 def computes(a, b=2):
@@ -142,6 +198,9 @@ if __name__ == "__main__":
     taken(1)
     let_go()
     let_go_by_a_closure()
+    let_go_with_its_error()
+    of_a_generator_that_waits()
+    of_errors_with_causes()
     for make in (at_each, at_each_by_any_arguments):
         for stops in (False, True):
             for event in ("call", "line", "return"):

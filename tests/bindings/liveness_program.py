@@ -16,6 +16,7 @@ import types
 sys.path.insert(0, sys.argv[1])
 from frugal_alloc._out_of_memory import scene, variables
 from frugal_alloc._program import liveness as liveness
+from liveness_scripts import SCRIPTS
 
 differences = []
 
@@ -124,6 +125,76 @@ def comprehension(a, b):
     return values, b
 
 
+def comprehension_that_has_run(a, b):
+    values = [a for _ in [b]]
+    ask("a b", values)
+
+
+def comprehension_with_the_name_of_a_variable(a, b=(1,)):
+    ask("")
+    values = [a + 1 for a in b]
+    return a, values
+
+
+def comprehension_with_the_name_of_a_dead_variable(a, b=(1,)):
+    ask("a")
+    return [a + 1 for a in b]
+
+
+def comprehensions_within_another(a, b=((1,),), c=1):
+    ask("c")
+    values = [(a, [c + 1 for c in b]) for b in b for a in b]
+    return a, values
+
+
+def comprehension_whose_error_is_caught(a, b=(1,)):
+    ask("")
+    try:
+        [a.missing for a in b]
+    except AttributeError:
+        return a
+
+
+def closure_with_a_parameter_of_the_name(a, b):
+    ask("a b")
+    return lambda a: a
+
+
+def closure_that_gives_it_another_value(a, b):
+    def inner():
+        nonlocal a
+        a = b
+
+    ask("")
+    return inner
+
+
+def closure_within_a_closure(a, b):
+    ask("b")
+    return lambda: lambda: [a for _ in "ab"]
+
+
+def class_that_reads(a, b):
+    ask("b")
+
+    class Later:
+        value = a
+
+    return Later
+
+
+def class_with_a_variable_of_the_name(a, b):
+    class Made:
+        a = 1
+        b = a
+
+    return ask("a b", Made)
+
+
+def parameter_with_a_builtins_name(a, dir):
+    return ask("a dir")
+
+
 def locals_read_all(a, b):
     ask("")
     return locals()
@@ -182,106 +253,6 @@ class WithMethod:
     def method(self, a, b):
         self.value = a
         return ask("a b", self)
-
-
-# Functions of a script may read its variables later, unless they are done.
-SCRIPTS = """
-class Model:
-    def eval(self):
-        return self
-raw = [1]
-mean = raw + [1]
-model = Model().eval()
-rest = ask("mean model raw")
----
-def prepare():
-    return raw[0]
-raw = [1]
-mean = prepare()
-rest = ask("raw")
-print(mean)
----
-def shift():
-    return raw + [1]
-def prepare():
-    return shift()[0]
-raw = [1]
-mean = prepare()
-rest = ask("mean raw")
----
-def work():
-    return ask("raw")
-raw = [1]
-print(raw)
-work()
----
-class Batch:
-    def size(self):
-        return self.raw
-raw = [1]
-rest = ask("raw")
----
-def report():
-    return raw[0]
-raw = [1]
-rest = ask("")
-report()
----
-def report():
-    return raw[0]
-raw = [1]
-rest = []
-for _ in range(5):
-    report()
-    rest.append(ask(""))
----
-def inner():
-    return raw[0]
-def report():
-    return inner()
-raw = [1]
-rest = ask("")
-report()
----
-import atexit
-def report():
-    print(raw)
-atexit.register(report)
-raw = [1]
-rest = ask("")
----
-def batches():
-    yield 1
-    yield raw
-raw = [1]
-iterator = batches()
-next(iterator)
-rest = ask("")
-next(iterator)
----
-def make():
-    return lambda: raw
-raw = [1]
-later = make()
-rest = ask("")
-later()
----
-class Model:
-    def forward(self):
-        return raw
-raw = [1]
-rest = ask("")
----
-def main():
-    rest = ask("")
-    return rest, raw
-raw = [1]
-main()
----
-raw = [1]
-rest = ask("")
-print(globals()["raw"])
-"""
 
 
 def ask_in_script(path, name, source):

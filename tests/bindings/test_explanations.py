@@ -12,6 +12,7 @@ import re
 import signal
 import tempfile
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,35 @@ def test_nothing_is_kept_alive_and_deleting_frees() -> None:
         assert torch.cuda.memory_allocated() == before - 10 * MIB
         assert gone[0]() is None
 
+    without_garbage_collection(fail)
+
+
+def test_what_an_error_has_kept_goes_with_the_error() -> None:
+    def refuse(local: torch.Tensor) -> None:
+        raise ValueError(local.shape)
+
+    def fail() -> None:
+        before = torch.cuda.memory_allocated()
+        errors = []
+        try:
+            refuse(empty(10 * MIB))
+        except ValueError as error:
+            errors.append(error)
+            with contextlib.suppress(torch.OutOfMemoryError):
+                empty(1 << 44)
+        assert torch.cuda.memory_allocated() == before + 10 * MIB
+        errors.clear()
+        assert torch.cuda.memory_allocated() == before
+
+    without_garbage_collection(fail)
+
+
+def without_garbage_collection(call: Callable[[], None]) -> None:
     # Running out of memory has garbage collected; what the tests before have left must not count.
     collect()
     gc.disable()
     try:
-        fail()
+        call()
     finally:
         gc.enable()
 

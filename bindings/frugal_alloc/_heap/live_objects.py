@@ -14,16 +14,22 @@ from .._program.frame_variables import variables
 def all_of_them() -> list[Any]:
     """After ``gc.freeze()``, whose objects the collector does not list, those of them that others lead to, or modules
     and variables of functions that run."""
-    listed = gc.get_objects()
     if gc.get_freeze_count() == 0:
-        return listed
+        return gc.get_objects()
+    # First: once its dictionary is listed, a frame would hold its variables twice.
+    running = list(_of_running_functions())
+    listed = gc.get_objects()
     found: dict[int, Any] = {}
-    level = [*listed, *sys.modules.values(), *_of_running_functions()]
+    level = [*listed, *sys.modules.values(), *running]
     while level:
         found.update((id(value), value) for value in level)
         behind = {id(value): value for value in gc.get_referents(*level) if gc.is_tracked(value)}
-        level = [value for key, value in behind.items() if key not in found]
-    for own in (listed, found, level, behind):
+        # No comprehension: up to Python 3.11 `found` would be in a cell, which it would hold.
+        level = []
+        for key, value in behind.items():
+            if key not in found:
+                level.append(value)
+    for own in (running, listed, found, level, behind):
         found.pop(id(own), None)
     return list(found.values())
 

@@ -39,6 +39,10 @@ class Kept(NamedTuple):
     is_out: bool  # a notebook's Out
 
     @property
+    def keeper(self) -> str:
+        return f"`{self.name}`"
+
+    @property
     def advice(self) -> Advice:
         if self.is_out:
             text = (
@@ -72,13 +76,13 @@ def find_kept(scene: Scene) -> list[Kept]:
     """Those that hold much, the most first."""
     found: dict[int, Kept] = {}
     for frame in scene.users_frames:
-        for name, value in _named(frame):
+        for name, value in named(frame):
             if id(value) not in found and (kept := _look(name, value, frame, scene)):
                 found[id(value)] = kept
     return sorted(found.values(), key=lambda kept: -kept.bytes)
 
 
-def _named(frame: RunningFrame) -> Iterator[tuple[str, Any]]:
+def named(frame: RunningFrame) -> Iterator[tuple[str, Any]]:
     """The frame's variables and, of objects of the user's own classes among them, the attributes. Private names are
     last: a notebook's "_oh" is its "Out". Refers to one value at a time, since references are counted."""
     names = sorted(frame.values, key=lambda name: name.startswith("_"))
@@ -110,6 +114,9 @@ def _look(name: str, value: Any, frame: RunningFrame, scene: Scene) -> Kept | No
     added_in = line_that_adds(name, frame)
     # A result that nothing is added to is a step's own, and a container that is read is what the call works on.
     if added_in is None and (not is_container or name in _read_now(frame)):
+        return None
+    # So is a sum of which each step makes another.
+    if added_in and not is_container and "." not in name and not Flow(frame.code).adds_up(name, added_in):
         return None
     all_bytes = graph_bytes = 0
     is_out = name == "Out" and not os.path.isfile(frame.file)

@@ -101,7 +101,7 @@ def _why_too_big(situation: Situation) -> str:
     largest = situation.largest_kept
     facts = situation.facts
     if largest is not None and largest.bytes >= max(facts.allocated_bytes // 4, facts.missing_bytes // 2):
-        return f"{size(largest.bytes)} of them are there because `{largest.name}` keeps them."
+        return f"{size(largest.bytes)} of them are there because {largest.keeper} keeps them."
     if situation.grown_bytes >= max(facts.allocated_bytes // _MUCH_GROWN_PART, facts.missing_bytes):
         return (
             f"{size(situation.grown_bytes)} of them have come in the later half of {situation.epochs_ended} epochs, "

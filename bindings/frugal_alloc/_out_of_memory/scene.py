@@ -13,6 +13,7 @@ from collections import Counter
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .._heap import ended_frames
 from .._program.frame_variables import variables
 from .._program.source import Statement, statements
 from .._program.users_code import OURS, is_users, owner
@@ -120,6 +121,11 @@ class Scene:
     def optimizers(self) -> list[Any]:
         """All that there are."""
         return optimizer_state.living()
+
+    @functools.cached_property
+    def living_frames(self) -> set[int]:
+        """The ids of the frames that have not ended."""
+        return ended_frames.living()
 
     @property
     def users_frames(self) -> list[RunningFrame]:

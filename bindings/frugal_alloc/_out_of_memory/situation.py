@@ -11,7 +11,7 @@ from .._native.sites import Frame, site_stack
 from .._program.code_lines import CodeLine
 from .._report import private_pools
 from .._tracking import received
-from . import graphs, holding_lines, kept, levers, library_settings, loading, step, variables
+from . import graphs, holding_lines, kept, kept_frames, levers, library_settings, loading, step, variables
 from .holding_lines import HoldingLine
 from .scene import LEAST_BYTES, Advice, Scene
 from .step import Step
@@ -57,7 +57,7 @@ class Situation(NamedTuple):
     pieces: Fragmentation
     epochs_ended: int
     saved_bytes: int  # by autograd for backward, and held by nothing else
-    largest_kept: kept.Kept | None
+    largest_kept: kept.Kept | kept_frames.KeptFrames | None
     pinning: list[Advice]  # about small blocks that keep pages
     advice: list[Advice]  # of all finders, of each rank in the order of how much it brings
     verdicts: list[dict[str, Any]]  # of the report on this GPU, those that hold still, the worst first
@@ -158,12 +158,12 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
     try:
         dead = attempt([], variables.find_dead, scene)
         idle = attempt([], variables.find_idle, scene)
-        keeping = attempt([], kept.find_kept, scene)
+        keeping = _keeping(scene, dead)
         has_graphs = attempt(False, scene.ownership.pools.are_of_graphs)
         saved_bytes, largest = attempt((0, 0), scene.ownership.saved_for_backward)
         needless = attempt([], graphs.without_graph, scene, saved_bytes)
         untrained = [] if needless else attempt([], graphs.of_untrained, scene)
-        old_bytes = sum(change.bytes for change in untrained) + sum(variable.graph_bytes for variable in keeping)
+        old_bytes = sum(change.bytes for change in untrained) + sum(keeper.graph_bytes for keeper in keeping)
         is_loading = bool(attempt("", loading.running, scene))
         is_known = bool(needless or is_loading)
         failed = None if is_known else attempt(None, step.look, scene, saved_bytes - old_bytes, largest, old_bytes)
@@ -172,13 +172,14 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
             idle = []
         # What a step needs anyway is in lists, too; it matters if it is much, or would be enough.
         least_kept = max(LEAST_BYTES, min(facts.allocated_bytes // 20, facts.missing_bytes))
-        unread = {name for variable in dead for name in variable.names}
+        unread = {f"`{name}`" for variable in dead for name in variable.names}
+        keepers = [one for one in keeping if one.bytes >= least_kept and one.keeper not in unread]
         advice = [
             *needless,
             *untrained,
             *attempt([], loading.find, scene),
             *(variable.advice(has_graphs) for variable in dead),
-            *(one.advice for one in keeping if one.bytes >= least_kept and one.name not in unread),
+            *(keeper.advice for keeper in keepers),
             *idle,
         ]
         advice.sort(key=lambda change: -change.bytes)
@@ -205,6 +206,12 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
         )
     finally:
         scene.let_go()
+
+
+def _keeping(scene: Scene, dead: list[DeadVariables]) -> list[kept.Kept | kept_frames.KeptFrames]:
+    """The most first."""
+    of_failed = attempt([], kept_frames.find_kept_frames, scene, dead)
+    return sorted([*attempt([], kept.find_kept, scene), *of_failed], key=lambda keeper: -keeper.bytes)
 
 
 def _missing(scene: Scene, failed: Step | None) -> int:

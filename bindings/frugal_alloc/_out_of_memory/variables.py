@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import os
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import CodeType
 from typing import Any, NamedTuple
 
 from .._common.messages import format_bytes as size
+from .._heap import ended_frames, live_objects, raw_objects, roots
 from .._heap.live_tensors import is_on, is_tensor
 from .._program.code_lines import short_path
-from .._program.liveness import Flow, read_in_nested, reads_of
+from .._program.liveness import Flow, is_function, module_variables, nested
 from .._program.source import Statement, only_called
 from .kept import line_that_adds
 from .scene import IDLE, LEAST_BYTES, Advice, RunningFrame, Scene, statement
@@ -24,10 +24,6 @@ _DEPTH = 4
 _MOST_CONTAINED = 2_000
 # They lead to everything.
 OPAQUE = (type, types.FunctionType, types.MethodType, types.ModuleType, types.FrameType)
-
-# Their code runs within the call that makes them.
-_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
-_RUNS_LATER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class DeadVariables(NamedTuple):
@@ -64,12 +60,13 @@ def find_dead(scene: Scene) -> list[DeadVariables]:
 
 def _dead_in(frame: RunningFrame, scene: Scene) -> DeadVariables | None:
     now = statement(frame)
-    is_module = frame.function == "<module>"
+    # A class keeps what its body binds.
+    is_module = not is_function(frame.code)
     if now is None or (is_module and not _is_program(frame)):
         return None
     flow = flow_of_module(frame, now, scene.frames) if is_module else Flow(frame.code)
     dead = flow.dead(frame.values, frame.offset, now.first, now.last)
-    names = [name for name in dead if holds_gpu_memory(frame.values[name], scene.facts.gpu)][:_MOST_NAMES]
+    names = [name for name in dead if holds_gpu_memory(frame.values[name], scene)][:_MOST_NAMES]
     names, freed = _smallest_set(frame, names, scene)
     if freed < LEAST_BYTES:
         return None
@@ -101,7 +98,7 @@ def find_idle(scene: Scene) -> list[Advice]:
         # What is filled on the way cannot be made afterwards.
         if not _is_plain(frame.values[name]) or line_that_adds(name, frame) is not None:
             continue
-        if holds_gpu_memory(frame.values[name], scene.facts.gpu):
+        if holds_gpu_memory(frame.values[name], scene):
             freed = scene.ownership.freed_by_dropping([frame.values[name]], scene.held)
             if freed >= LEAST_BYTES:
                 text = (
@@ -133,27 +130,50 @@ def _smallest_set(frame: RunningFrame, names: list[str], scene: Scene) -> tuple[
     return names, total
 
 
-def holds_gpu_memory(value: Any, gpu: int) -> bool:
+def holds_gpu_memory(value: Any, scene: Scene) -> bool:
     """Whether the GPU's tensors, or results of autograd, are within reach of a value."""
+    gpu = scene.facts.gpu
+    return any(is_tensor(part) and is_on(part, gpu) for part in _within(value, scene, through_frames=True))
+
+
+def reached(value: Any, scene: Scene) -> set[int]:
+    """The ids of what is within reach of a value, by other ways than the variables of functions that have ended."""
+    return {id(part) for part in _within(value, scene, through_frames=False)}
+
+
+def _within(value: Any, scene: Scene, through_frames: bool) -> Iterator[Any]:
+    """A value and what it has; models with all their parts, but other things to some depth."""
+    import torch
+
     waiting: list[tuple[Any, int]] = [(value, 0)]
     for _ in range(_MOST_CONTAINED):
         if not waiting:
-            return False
+            return
         value, depth = waiting.pop()
-        if is_tensor(value):
-            if is_on(value, gpu):
-                return True
-        elif depth < _DEPTH and gc.is_tracked(value) and not issubclass(type(value), OPAQUE):
-            waiting += [(inner, depth + 1) for inner in gc.get_referents(value) if gc.is_tracked(inner)]
-    return False
+        yield value
+        kind = type(value)
+        if is_tensor(value) or depth >= _DEPTH or not gc.is_tracked(value) or issubclass(kind, OPAQUE):
+            continue
+        if kind is types.TracebackType:
+            frames = ended_frames.ended(value, scene.living_frames) if through_frames else []
+            # A traceback is as deep as its stack.
+            waiting += [(part, 1) for part in ended_frames.held_by(frames)]
+            continue
+        parts = gc.get_referents(value)
+        if any(kind is one for one in roots.WAITING) and (frame := roots.frame_of_waiting(value)) is not None:
+            parts += ended_frames.held_by([frame])
+        waiting += [(part, depth + 1) for part in parts if gc.is_tracked(part)]
+        if issubclass(kind, torch.nn.Module):
+            attributes = raw_objects.dictionary_of(value) or {}
+            members = (attributes.get(name, {}) for name in ("_modules", "_buffers", "_parameters"))
+            waiting += [(part, depth) for parts in members for part in parts.values() if part is not None]
 
 
 def flow_of_module(frame: RunningFrame, now: Statement, frames: Iterable[RunningFrame]) -> Flow:
-    """The flow of a module's code, whose functions read what they may still read.
+    """The flow of a module's code, in which what functions read is what those read that can still run.
 
-    A function that is called no more reads nothing: one that neither the module's code after the line that runs names,
-    nor any other function that may still be called. That can only be known of a function whose name is used for calls
-    alone.
+    A function can still run if it does, or waits as a generator; if it is yet to be made, by the module or by one that
+    can run; or if it is there, unless its name is used for calls alone and nothing that can run has one.
 
     Args:
         frame: Of the module.
@@ -161,24 +181,40 @@ def flow_of_module(frame: RunningFrame, now: Statement, frames: Iterable[Running
         frames: All that run.
     """
     flow = Flow(frame.code)
-    codes = [constant for constant in frame.code.co_consts if isinstance(constant, CodeType)]
     called_only = only_called(frame.file)
-    running = {other.code for other in frames}
-    waiting = [code for code in codes if code.co_name in called_only and code not in running and _is_done(code)]
+    there, run = _living_functions()
+    run.update(map(_key, (other.code for other in frames)))
+    run.update(map(_key, flow.made_after(frame.offset, now.first, now.last)))
+    own = set(map(_key, (code for code in frame.code.co_consts if isinstance(code, CodeType))))
     read = flow.read_here_after(frame.offset) | flow.read_in_lines(now.first, now.last)
-    read = read.union(*(_read_by(code) for code in codes if code not in waiting))
-    while called := [code for code in waiting if code.co_name in read]:
-        waiting = [code for code in waiting if code not in called]
-        read = read.union(*map(_read_by, called))
-    flow.always_read = flow.always_read - read_in_nested(frame.code) | (read & read_in_nested(frame.code))
+    waiting, flow.always_read = list(nested(frame.code)), set(flow.changed)
+
+    def can_run(code: CodeType) -> bool:
+        is_needed = code.co_name in read or code.co_name not in called_only or _key(code) not in own
+        return _key(code) in run or (_key(code) in there and is_needed)
+
+    while called := [code for code in waiting if can_run(code)]:
+        waiting = [code for code in waiting if not can_run(code)]
+        for code in called:
+            run.update(map(_key, nested(code)))
+            flow.always_read |= module_variables(code)
+        read |= flow.always_read
     return flow
 
 
-def _read_by(code: CodeType) -> frozenset[str]:
-    return reads_of(code) | read_in_nested(code)
+def _key(code: CodeType) -> tuple:
+    """The same for the copies of a function's code that tools make."""
+    return code.co_filename, code.co_firstlineno, code.co_name
 
 
-def _is_done(code: CodeType) -> bool:
-    """Whether nothing of a function runs once its call has returned."""
-    nested = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return not code.co_flags & _RUNS_LATER and all(inner.co_name in _COMPREHENSIONS for inner in nested)
+def _living_functions() -> tuple[set[tuple], set[tuple]]:
+    """Of the functions that there are, and of those that wait as generators."""
+    there, waiting = set(), set()
+    # A class may have a comparison of its own.
+    of_waiting = set(map(id, roots.WAITING))
+    for value in live_objects.all_of_them():
+        if type(value) is types.FunctionType:
+            there.add(_key(value.__code__))
+        elif id(type(value)) in of_waiting and roots.frame_of_waiting(value) is not None:
+            waiting.add(_key(roots.code_of_waiting(value)))
+    return there, waiting

@@ -29,7 +29,11 @@ def variables(frame: FrameType, callee: dict[str, Any] | None = None) -> dict[st
         A dictionary of the caller's own. It is empty on Python 3.10 and 3.11 where a debugger or a profiler may be
         at work on the frame: reading its variables there would undo the debugger's changes.
     """
-    if sys.version_info >= (3, 13) or not frame.f_code.co_flags & _CO_OPTIMIZED:
+    if not frame.f_code.co_flags & _CO_OPTIMIZED:
+        found = frame.f_locals
+        # While a comprehension of a module runs, Python 3.13 has the comprehension's variables there.
+        return dict(frame.f_globals if type(found).__name__ == "FrameLocalsProxy" else found)
+    if sys.version_info >= (3, 13):
         return dict(frame.f_locals)
     if sys.version_info >= (3, 12):
         return _one_by_one(frame)

@@ -163,6 +163,13 @@ def _statements_of(scope: ast.AST) -> Iterator[Statement]:
             waiting.extend(getattr(node, field, []))
 
 
+def is_in_handler(file: str, line: int) -> bool:
+    """Whether a line is in an ``except`` block."""
+    tree = tree_of(file)
+    handlers = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)] if tree is not None else []
+    return any(node.lineno <= line <= (node.end_lineno or 0) for node in handlers)
+
+
 def only_called(file: str) -> set[str]:
     """The names of the file's functions that are bound once and used for nothing but calls."""
     tree = tree_of(file)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from .._program import source
-from .._program.liveness import Flow, read_in_nested
+from .._program.liveness import Flow
 
 # What they are given they do not change.
 _HARMLESS = ("print", "len", "isinstance", "range", "float", "int", "str")
@@ -41,7 +41,7 @@ def is_carried(file: str, function: str, name: str) -> bool:
     if name not in _reached(origins, origins.get(name, ())):
         return False
     flow = Flow(code)
-    return flow.reads_any or name in read_in_nested(code) or name in flow.alive_at_loops()
+    return flow.reads_any or name in flow.always_read | flow.alive_at_loops()
 
 
 def _reached(origins: dict[str, set[str]], names: Iterable[str]) -> set[str]:
