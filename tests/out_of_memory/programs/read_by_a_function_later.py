@@ -9,7 +9,7 @@ def mean(of):
 
 
 def shift(raw):
-    return [raw + 1 for raw in (raw, raw)]
+    return [raw.shape for raw in (raw, raw)]
 
 
 raw = torch.zeros(100 << 18, device="cuda")
