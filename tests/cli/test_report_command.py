@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reports"))
 import report_samples as samples
+from frugal_alloc._common.messages import format_bytes
 
 RECORDED = Path(__file__).resolve().parents[1] / "reports" / "tensorflow"
 
@@ -98,6 +100,24 @@ def test_two_runs_are_compared(command: Any, tmp_path: Path) -> None:
     assert "gone:  ada/train.py:42 leaks 768.00 MiB with each epoch" in outcome.out
     changes = json.loads(command("report", before, "--compare", after, "--json").out)
     assert (changes["schema"], len(changes["verdicts"]["gone"])) == ("frugal_alloc.comparison", 2)
+
+
+def test_page_of_two_runs_has_both_with_what_is_new_and_gone(command: Any, tmp_path: Path) -> None:
+    before, after = samples.leaking(), samples.leaking()
+    after["gpus"][0]["peak_allocated_bytes"] -= samples.GIB
+    moved = next(site for site in after["sites"] if site["line"] == 44)
+    moved |= {"line": 77, "function": "another"}
+    after["verdicts"] = []
+    page = tmp_path / "page.html"
+    files = written(tmp_path, before), "--compare", written(tmp_path, after, "after.json")
+    outcome = command("report", *files, "--html", page)
+    assert (outcome.status, outcome.out, outcome.err) == (0, "", f"wrote {page}\n")
+    text = " ".join(re.sub("<[^>]+>", " ", page.read_text().partition("<body>")[2]).split())
+    peak = samples.leaking()["gpus"][0]["peak_allocated_bytes"]
+    most = f"{format_bytes(peak)} {format_bytes(peak - samples.GIB)} -1.00 GiB"
+    for part in (f"GPU 0 most allocated {most}", "gone : ada/train.py:42 leaks 768.00 MiB with each epoch"):
+        assert part in text, part
+    assert re.search(r"train\.py:77 new", text) and re.search(r"train\.py:44 gone", text)
 
 
 def test_logs_of_tensorflow_are_printed(command: Any) -> None:

@@ -225,3 +225,25 @@ def test_setting_that_is_not_possible_gets_one_line_and_status_2(tmp_path: Path,
     outcome = program(*RUN, tmp_path / "script.py", env=os.environ | {"FRUGAL_ALLOC_CONF": "memory_limit:lots"})
     assert (outcome.status, outcome.out) == (2, "")
     assert "FRUGAL_ALLOC_CONF: memory_limit:lots is not possible; memory_limit is a size" in outcome.err
+
+
+# As pip writes it into the folder of commands.
+_LAUNCHER = """import sys
+from frugal_alloc._command.cli import main
+if __name__ == '__main__':
+    sys.exit(main())
+"""
+_KEEPING = """
+import json, torch, frugal_alloc
+kept = torch.zeros(1 << 20, device="cuda")
+print(*{(frame["file"], frame["function"]) for frame in json.loads(frugal_alloc.report().to_json())["frames"]})
+"""
+
+
+def test_the_script_that_pip_has_made_to_call_us_by_is_in_no_stack(tmp_path: Path, program: Any) -> None:
+    launcher, script = tmp_path / "bin" / "frugal-alloc", tmp_path / "script.py"
+    launcher.parent.mkdir()
+    launcher.write_text(_LAUNCHER)
+    script.write_text(_KEEPING)
+    outcome = program(*RUN[:-3], launcher, "run", script)
+    assert outcome.out == f"('{script}', '<module>')\n", outcome

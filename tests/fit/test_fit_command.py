@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 import fork_server
 import pytest
+import torch
+from frugal_alloc._planning.fit import kernels
 from frugal_alloc._simulation import gpu_models
 
 MIB = 1 << 20
@@ -96,6 +99,40 @@ def test_a_programs_own_failure_comes_through_and_is_said_last_to_be_no_verdict(
 def test_a_program_that_exits_with_a_status_of_its_own_passes_it_on(fit: Any) -> None:
     outcome = fit("--memory", "2GiB", "--json", "--", sys.executable, "-c", "import torch; raise SystemExit(7)")
     assert (outcome.status, outcome.verdict["fits"]) == (7, None)
+
+
+def test_a_gpu_for_which_pytorch_has_no_kernels_is_refused_in_a_line_before_it_is_used(fit: Any) -> None:
+    if kernels.are_for(torch._C._cuda_getArchFlags().split(), "7.0"):
+        pytest.skip("this PyTorch has kernels for Volta")
+    program = [sys.executable, "-c", "import torch; print('used'); torch.zeros(9, device='cuda')"]
+    for gpu, asked in (("V100-32GB", "sm_70"), ("GTX 1080", "sm_61")):
+        outcome = fit("--gpu", gpu, "--", *program)
+        assert (outcome.status, outcome.out) == (2, "")
+        assert re.fullmatch(rf"frugal-alloc fit: PyTorch .* has no kernels for .*{asked}.*: install .*\n", outcome.err)
+    found = fit("--find-gpu", "--json", "--", *program).verdict
+    assert "V100" not in str(found["tried"]) and found["fits"]
+
+
+@pytest.mark.parametrize(
+    ("built_for", "runs", "does_not"),
+    [
+        (["sm_75", "sm_86", "sm_90"], ("7.5", "8.6", "8.9", "9.0"), ("7.0", "8.0", "10.0")),
+        (["sm_80", "compute_90"], ("8.0", "8.9", "9.0", "12.1"), ("7.5",)),
+        (["sm_90a", "sm_120"], ("9.0", "12.0", "12.1"), ("8.9", "10.0")),
+        (["gfx90a"], ("9.0",), ()),
+        ([], ("9.0",), ()),
+    ],
+)
+def test_kernels_are_for_their_generation_from_their_own_gpu_on(
+    built_for: list[str], runs: tuple[str, ...], does_not: tuple[str, ...]
+) -> None:
+    assert all(kernels.are_for(built_for, capability) for capability in runs)
+    assert not any(kernels.are_for(built_for, capability) for capability in does_not)
+
+
+@pytest.mark.parametrize(("capability", "what"), [("7.0", "an older CUDA"), ("11.0", "a newer PyTorch")])
+def test_refusal_says_which_pytorch_has_kernels(capability: str, what: str) -> None:
+    assert what in kernels.refusal("2.11.0", ["sm_75", "sm_90", "sm_120"], capability)
 
 
 def test_a_program_that_uses_no_gpu_is_no_program_that_fits(fit_program: Any) -> None:

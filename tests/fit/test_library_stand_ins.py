@@ -95,3 +95,70 @@ def test_a_few_bytes_that_a_library_copies_make_no_batch_longer(fit: Any, tmp_pa
     copies += "calls.append(0)\n        torch.ones(len(calls)).cuda()\n        return super().forward(batch)\n"
     verdict = verdict_with(fit, tmp_path, f"{copies}\ndef model(weight):\n    return Model(1024, 1024).cuda()\n")
     assert verdict["largest_so_far"] is None
+
+
+TRAINED_BY_TRAINER = """
+import torch
+from transformers.trainer import Trainer
+layers = torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.GELU()) for _ in range(8)))
+Trainer(layers).train()
+"""
+GENERATING = """
+import torch
+from transformers.cache_utils import DynamicLayer
+class Decoder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.keys, self.cache = torch.nn.Linear(1024, 1024), DynamicLayer()
+    def forward(self, token):
+        return self.cache.update(self.keys(token)).mean()
+model = Decoder().cuda()
+with torch.no_grad():
+    for _ in range(16):
+        model(torch.ones(64, 1, 1024, device="cuda"))
+"""
+TRANSFORMERS = {
+    "trainer.py": """
+import itertools, torch
+class Trainer:
+    def __init__(self, model):
+        self.model = model.to("cuda")
+    def train(self):
+        optimizer = torch.optim.AdamW(self.model.parameters(), foreach=False)
+        for _ in itertools.count():
+            self.model(torch.randn(4096, 1024, device="cuda")).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+""",
+    "cache_utils.py": """
+import torch
+class DynamicLayer:
+    def __init__(self):
+        self.keys = None
+    def update(self, states):
+        self.keys = torch.cat([self.keys, states], dim=1) if self.keys is not None else states.clone()
+        return self.keys
+""",
+}
+
+
+def verdict_of_transformers(fit: Any, folder: Path, program: str) -> dict[str, Any]:
+    (folder / "train.py").write_text(program)
+    (folder / "transformers").mkdir()
+    for name, source in TRANSFORMERS.items():
+        (folder / "transformers" / name).write_text(source)
+    return fit("--memory", "8GiB", "--steps", "0" if program is GENERATING else "3", "--json", "--", sys.executable,
+               folder / "train.py").verdict  # fmt: skip
+
+
+def test_users_of_a_trainer_are_told_its_settings(fit: Any, tmp_path: Path) -> None:
+    texts = [change["text"] for change in verdict_of_transformers(fit, tmp_path, TRAINED_BY_TRAINER)["changes"]]
+    assert any("checkpoint the layers" in text and "(gradient_checkpointing=True)" in text for text in texts), texts
+    assert any(text.startswith("half the batch") and "per_device_train_batch_size" in text for text in texts), texts
+
+
+def test_cache_of_keys_and_values_has_a_row(fit: Any, tmp_path: Path) -> None:
+    (rank,) = verdict_of_transformers(fit, tmp_path, GENERATING)["ranks"]
+    # All of a sequence, and what it is concatenated from.
+    assert rank["peak"]["components"]["keys and values"] == (16 + 15) * 64 * 1024 * 4
+    assert rank["peak"]["phase"] == "evaluation"

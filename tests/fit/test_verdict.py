@@ -438,3 +438,9 @@ def test_little_of_a_run_is_drawn_without_a_picture_over_time() -> None:
     for series in ((), (Sample("forward", 1, GIB, {"unnamed": GIB}),)):
         rank = dataclasses.replace(samples.rank(), series=series)
         assert plain("Memory over time") not in of_page([samples.fitting(ranks=(rank,))])
+
+
+def test_each_component_has_a_colour_of_its_own() -> None:
+    drawn = page.render([samples.fitting()])
+    for number in range(len(COMPONENTS)):
+        assert f".k{number}, " in drawn and drawn.count(f"--k{number}: #") == 2

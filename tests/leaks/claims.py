@@ -18,14 +18,15 @@ Some headers say more, word by word as the report has it:
     # THROUGH: variable 'inner' of save()
     # VERDICT: leak, outputs_kept
     # EPOCHS: data_loader, 11 ended, 36 steps
+    # RATE: 18.00 MiB
     # NOTE: is taken for meant
     # UNSAID: is harmless
 
 HELD, in HOLDER's place, is the only holder, and holds all of the leak; THROUGH is the way from there to the tensors. A
 line that ends with "# holder" is where the program makes the holder. VERDICT has the kind and the pattern. LIKE has, of
 a program that does not leak, the patterns of those that it looks like. EPOCHS has how their ends are found, how many
-there were, and the steps; NOTE has words of a note, and UNSAID words that no note has. An innocent program that says
-one of these gets no verdict, be it material or not.
+there were, and the steps; RATE what each of them adds; NOTE has words of a note, and UNSAID words that no note has. An
+innocent program that says one of these gets no verdict, be it material or not.
 
 Where each line that leaks has a holder of its own, the header names none, and the line ends with "# leak: list 'tasks'"
 or "# leak: list 'tasks' through variable 'inner' of save()", which are the words of HELD and THROUGH, or with "# leak:
@@ -51,7 +52,7 @@ NO_LINE = frozenset({("", None)})
 _FIELD = re.compile(r"# ([A-Z]+): (.+)")
 # What a header of each kind may have besides.
 _MORE_OF_ALL = {"MODULE", "VALUES", "EPOCHS", "NOTE", "UNSAID"}
-_MORE_OF_LEAKS = _MORE_OF_ALL | {"LINE", "THROUGH", "VERDICT"}
+_MORE_OF_LEAKS = _MORE_OF_ALL | {"LINE", "THROUGH", "VERDICT", "RATE"}
 _MORE_OF_INNOCENTS = _MORE_OF_ALL | {"LIKE"}
 
 
@@ -77,6 +78,7 @@ class Claim(NamedTuple):
     note: str = ""
     unsaid: str = ""
     likes: tuple[str, ...] = ()
+    rate: str = ""
 
 
 def all_names() -> list[str]:
@@ -112,6 +114,7 @@ def read(name: str, file: Path | None = None) -> Claim:
         held_by_line,
         *(fields.get(key, "") for key in ("VERDICT", "EPOCHS", "NOTE", "UNSAID")),
         _alternatives(fields.get("LIKE", "")),
+        fields.get("RATE", ""),
     )
 
 
@@ -147,6 +150,9 @@ def _of_leak(claim: Claim, told: dict[str, Any], held: Held | None) -> list[str]
     verdict = f"{told['kind']}, {told['pattern']}"
     if claim.verdict not in ("", verdict):
         short.append(f"verdict: {verdict}")
+    rate = f"{told['bytes_per_epoch'] / (1 << 20):.2f} MiB" if claim.rate else ""
+    if rate != claim.rate:
+        short.append(f"rate: {rate}")
     if not _is_holder_right(claim, told["held_by"], held):
         short.append(f"holder: {_place(told)} by {' and '.join(map(_in_words, told['held_by'])) or NOT_KNOWN}")
     # Where no pattern is known, there is no remedy.

@@ -54,7 +54,7 @@ def test_bound_that_a_collection_has_itself(value: Any, bound: Bound | None) -> 
 
 
 def test_code_of_the_collections_class_does_not_run() -> None:
-    assert bounds.of(Watchful(a=1), [Watchful(a=2), Watchful(a=3)]) is None
+    assert bounds.of(Watchful(a=1), [Watchful(a=2), Watchful(a=3)]) == Bound("maxsize", 1, 1, 8)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,11 @@ EXACT = Claim(
     verdict="leak, outputs_kept",
     epochs="data_loader, 9 ended, 40 steps",
     note="workers",
+    rate="18.00 MiB",
 )
-LEAKING = EXACT._replace(holders=("kept", "model"), held=None, holder_lines=frozenset(), verdict="", epochs="", note="")
+LEAKING = EXACT._replace(
+    holders=("kept", "model"), held=None, holder_lines=frozenset(), verdict="", epochs="", note="", rate=""
+)
 INNOCENT = Claim("train", "HEALTHY", "", frozenset(), (), (), "none")
 
 
@@ -33,6 +36,7 @@ def holder(**changes) -> dict:
 
 def verdict(**changes) -> dict:
     row = {"file": "/somewhere/train.py", "line": 7, "kind": "leak", "material": True, "pattern": "outputs_kept"}
+    row |= {"bytes_per_epoch": 18 << 20}
     return row | {"held_by": [holder()], "advice": "store .cpu()"} | changes
 
 
@@ -81,6 +85,7 @@ def test_what_is_told_as_it_is_is_right(claim: Claim, rows: list[dict]) -> None:
         (EXACT, {"held_by": [holder(line=4)]}, "holder"),
         (EXACT, {"kind": "growing"}, "verdict"),
         (EXACT, {"pattern": "hook"}, "verdict"),
+        (EXACT, {"bytes_per_epoch": 12 << 20}, "rate"),
     ],
 )
 def test_what_is_wrong_or_missing_is_told_apart(claim: Claim, changes: dict, expected: str) -> None:

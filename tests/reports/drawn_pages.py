@@ -12,8 +12,9 @@ from typing import Any
 
 import report_samples
 from frugal_alloc._planning.fit import page as verdict_page
-from frugal_alloc._report import join
+from frugal_alloc._report import compare, comparison_page, join
 from frugal_alloc._report import page as report_page
+from frugal_alloc._report.schema import conform
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "fit"))
 import verdict_samples
@@ -29,7 +30,8 @@ REPORTS: dict[str, Callable[[], dict[str, Any]]] = {
     "ranks": lambda: join.join([report_samples.rank(n, 3, report_samples.leaking()) for n in range(3)]),
 }
 VERDICTS = {f"fit: {name}": verdicts for name, verdicts in verdict_samples.ALL.items()}
-NAMES = (*REPORTS, *VERDICTS)
+COMPARED = {"comparison": ("leaking", "out of memory"), "comparison of ranks": ("ranks", "healthy")}
+NAMES = (*REPORTS, *VERDICTS, *COMPARED)
 
 # As report_samples has them, of verdicts.
 _FIXED_IN_VERDICTS = {"phase", "component", "components", "allocator", "ended"}
@@ -41,6 +43,10 @@ def draw(name: str, change: Callable[[str], str] | None = None) -> str:
     if name in REPORTS:
         document = REPORTS[name]()
         return report_page.render(document if change is None else with_texts(document, change))
+    if name in COMPARED:
+        runs = [REPORTS[one]() for one in COMPARED[name]]
+        runs = [conform(one if change is None else with_texts(one, change)) for one in runs]
+        return comparison_page.render(compare.compare(*runs))
     verdicts = VERDICTS[name]
     return verdict_page.render(verdicts if change is None else with_texts(verdicts, change, _FIXED_IN_VERDICTS))
 

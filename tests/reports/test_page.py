@@ -28,6 +28,16 @@ def test_the_verdict_comes_first_with_its_line_code_rate_and_remedy() -> None:
     assert places == sorted(places)
 
 
+def test_pictures_open_at_the_moment_that_the_verdict_is_about() -> None:
+    document = samples.leaking()
+    assert 'id="bytes" checked' in page.render(document)
+    # The function that held it has returned.
+    document["verdicts"][0] |= {"bytes_now": 0, "blocks_now": 0}
+    rendered = page.render(document)
+    assert 'id="peak_bytes" checked' in rendered and 'id="bytes" checked' not in rendered
+    assert '<th>now</th><th aria-sort="descending">near the peak</th>' in rendered
+
+
 def test_out_of_memory_says_what_was_asked_for_and_what_to_change() -> None:
     text = text_of(page.render(samples.out_of_memory()))
     for part in (

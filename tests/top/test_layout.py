@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from frugal_alloc._command.top import command, layout, picture
+from frugal_alloc._command.top import view as view_module
+from frugal_alloc._command.top.view import View
 from rich.cells import cell_len
 from rich.console import Console
 from top_samples import GIB, gpu, of, process
@@ -21,10 +24,10 @@ def text(document: dict[str, Any]) -> list[str]:
     return printed.getvalue().splitlines()
 
 
-def on_screen(document: dict[str, Any], width: int, height: int = 100) -> list[str]:
+def on_screen(document: dict[str, Any], width: int, height: int = 100, view: View | None = None) -> list[str]:
     """As a terminal of that size shows it, below the title."""
     console = Console(file=io.StringIO(), width=width, height=height, highlight=False)
-    console.print(command._screen(console, document, 2.0))
+    console.print(command._screen(console, document, 2.0, view or View()))
     return [line.rstrip() for line in console.file.getvalue().splitlines()[2:]]  # type: ignore[attr-defined]
 
 
@@ -146,10 +149,59 @@ def test_ages_are_short(seconds: float, age: str) -> None:
     assert layout.format_age(seconds) == age
 
 
-def test_low_windows_say_what_is_below_them() -> None:
-    shown = on_screen(of(*(process(pid) for pid in range(1, 30))), 100, height=10)
+def test_low_windows_are_scrolled_and_say_what_is_beyond_them() -> None:
+    document, view = of(*(process(pid) for pid in range(1, 30))), View()
+    shown = on_screen(document, 100, height=10, view=view)
     assert len(shown) == 8
-    assert shown[-1] == "27 more lines: the window is too low"
+    assert shown[-1] == "26 more lines below, 0 above"
+    assert not view.press(b"\x1b[B\x1b[B\x1b[6~\x1b[A", height=10)
+    assert on_screen(document, 100, height=10, view=view)[-1] == "20 more lines below, 6 above"
+    view.press(b"\x1b[6~" * 20, height=10)
+    last = on_screen(document, 100, height=10, view=view)
+    assert last[-1] == "0 more lines below, 26 above"
+    assert last[-3].split()[0] == "29"
+    # What is then shown fits the window.
+    assert on_screen(of(process(7)), 100, view=view)[0].startswith("GPU 0") and view.first == 0
+
+
+def test_low_windows_show_processes_of_many_gpus() -> None:
+    shown = on_screen(of(*(process(pid, gpu(pid)) for pid in range(5))), 60, height=20)
+    assert [row.split()[0] for row in shown[7:12]] == list("01234")
+
+
+def test_long_commands_lose_their_middle() -> None:
+    command = ["/usr/bin/python3", "/a/project/train.py", "--model", "resnet152", "--dataset", "x" * 80, "--seed", "17"]
+    row = next(row for row in on_screen(of(process(1, command=command)), 90) if "project" in row)
+    assert "project/train" in row and "…" in row and row.endswith("--seed 17") and len(row) == 90
+
+
+def pids(view: View) -> list[int]:
+    small = process(3, gpu(1, reserved_bytes=GIB))
+    document = of(process(os.getpid(), gpu(0), gpu(1)), small, process(2, gpu(0, reserved_bytes=90 * GIB)))
+    return [process["pid"] for process in view.of(document)["processes"]]
+
+
+def test_processes_are_sorted_and_filtered_by_options_and_keys() -> None:
+    own = os.getpid()
+    assert pids(View()) == sorted([2, 3, own])
+    assert pids(View(sort="memory")) == [2, own, 3]
+    assert pids(View(gpu=1, sort="memory")) == [own, 3]
+    assert pids(View(pid=3)) == [3]
+    view = View(sort="memory")
+    for keys, shown in ((b"g", [2, own, 3]), (b"1", [own, 3]), (b"m", [own, 3]), (b"a", [2, own, 3])):
+        assert not view.press(keys, 24)
+        assert pids(view) == shown
+    assert view.press(b"pq", 24)
+
+
+def test_processes_of_one_user_are_shown_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view_module, "_owner", {2: 1000, 3: 1001}.get)
+    assert pids(View(user=1001)) == [3]
+
+
+def test_sums_are_of_the_gpu_that_is_shown() -> None:
+    document = View(gpu=1).of(of(process(1, gpu(0), gpu(1)), process(2, gpu(0))))
+    assert [(row["gpu"], row["processes"]) for row in document["gpus"]] == [(1, [1])]
 
 
 def test_page_shows_what_was_recorded() -> None:

@@ -141,6 +141,8 @@ def test_without_a_process_there_is_one_line_and_no_error(command: Any, monkeypa
         (["--interval", "nan"], "--interval nan is not possible"),
         (["--prometheus", "host"], "--prometheus host: give a port, such as 9401"),
         (["--prometheus", "99999"], "--prometheus 99999: give a port"),
+        (["--prometheus", "9401", "--gpu", "1"], "--prometheus serves all: leave out --gpu"),
+        (["--user", "nobody-of-this-name"], "--user nobody-of-this-name: there is no such user"),
         (["--prometheus", "9401", "--json"], "--prometheus goes on until it is stopped"),
         (["train.py"], "unrecognized arguments: train.py"),
     ],

@@ -61,4 +61,4 @@ def process(pid: int, *gpus: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 def of(*processes: dict[str, Any]) -> dict[str, Any]:
     """The picture of these processes."""
-    return {**NOBODY, "processes": list(processes), "gpus": picture._gpus(list(processes))}
+    return {**NOBODY, "processes": list(processes), "gpus": picture.sums(list(processes))}

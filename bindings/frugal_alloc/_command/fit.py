@@ -14,10 +14,11 @@ from .._common import whole_files
 from .._common.arguments import Parser
 from .._common.messages import format_bytes
 from .._planning import followed
-from .._planning.fit import fitting, search, text, wording
+from .._planning.fit import fitting, kernels, search, text, wording
 from .._planning.fit.fitting import Setup
 from .._planning.fit.verdict import Gpu, Verdict, to_json
 from .._simulation import gpu_choice, gpu_models, simulated_gpu
+from .._simulation.gpu_models import GpuModel
 from .._simulation.simulated_gpu import Output
 from . import options as shared
 from . import progress
@@ -130,10 +131,7 @@ def _judge(command: Sequence[str], options: argparse.Namespace) -> list[Verdict]
             return fitting.fit(words, setup, _stepwise(advance), output=next(outputs), finds_need=finds_need)
 
     if options.find_gpu:
-        models = [model for model in gpu_models.models() if model.is_for_sale]
-        names = [model.name for model in sorted(models, key=lambda model: model.memory_bytes)]
-        verdict, _ = search.smallest(names, lambda name: fit(_setup(options, name), command))
-        return [verdict]
+        return [_smallest([model for model in gpu_models.models() if model.is_for_sale], options, fit)]
     setup = _setup(options, options.gpu)
     if options.find_batch is not None:
         argument = search.Argument.parse(options.find_batch, command)
@@ -144,6 +142,17 @@ def _judge(command: Sequence[str], options: argparse.Namespace) -> list[Verdict]
     others = [name for name in options.allocator[1:] if name != verdicts[0].allocator]
     verdicts += [fit(dataclasses.replace(setup, allocator=name), command, finds_need=True) for name in others]
     return verdicts
+
+
+def _smallest(models: list[GpuModel], options: argparse.Namespace, fit: Callable[..., Verdict]) -> Verdict:
+    names = [model.name for model in sorted(models, key=lambda model: model.memory_bytes)]
+    try:
+        return search.smallest(names, lambda name: fit(_setup(options, name), options.command))[0]
+    except fitting.NoKernels as refused:
+        left = [model for model in models if kernels.are_for(refused.built_for, model.capability)]
+        if not left:
+            raise
+        return _smallest(left, options, fit)
 
 
 def _stepwise(advance: Callable[[str], None]) -> Callable[[int], None]:
@@ -170,8 +179,9 @@ def _setup(options: argparse.Namespace, name: str | None) -> Setup:
         source = "" if options.memory else model.sources["memory_bytes"]
         context_source = model.sources["context_bytes"] if gpu_choice.CONTEXT in machine else ""
         gpu = Gpu(model.name, memory, context, source, context_source)
+        capability = model.capability
     else:
-        gpu = Gpu("a GPU", memory, context, "")
+        gpu, capability = Gpu("a GPU", memory, context, ""), ""
     _check_memory(options, gpu)
     steps = _DEFAULT_STEPS if options.steps is None else options.steps or None
     return Setup(
@@ -184,6 +194,7 @@ def _setup(options: argparse.Namespace, name: str | None) -> Setup:
         calls=options.steps or None,
         is_strict=options.strict,
         longest=options.longest,
+        capability=capability,
     )
 
 

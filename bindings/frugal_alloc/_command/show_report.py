@@ -26,7 +26,7 @@ def add(parser: Parser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="a report, or one of each rank of a run")
     output = parser.add_argument_group("output")
     output.add_argument("--compare", metavar="OTHER", nargs="+", help="print what changed from FILE to this run")
-    output.add_argument("--html", metavar="OUT", help="write FILE's report as a page to this file")
+    output.add_argument("--html", metavar="OUT", help="write the report, or what changed, as a page to this file")
     output.add_argument(
         "--memory-viz", metavar="OUT", help="write FILE's memory as a pickle for pytorch.org/memory_viz"
     )
@@ -40,15 +40,15 @@ def carry_out(options: argparse.Namespace) -> int:
         return _of_fit(verdicts, options)
     document = join.join([report_files.read(path) for path in options.files])
     other = join.join([report_files.read(path) for path in options.compare]) if options.compare else None
+    changes = compare.compare(document, other) if other is not None else None
     if options.html is not None:
-        _write(options.html, _page(document))
+        _write(options.html, _page(document, changes))
     if options.memory_viz is not None:
         _write(options.memory_viz, _pickle(document))
-    if other is not None:
-        changes = compare.compare(document, other)
-        _print(json.dumps(changes, indent=1) + "\n" if options.json else compare.to_text(changes))
-    elif options.json:
-        _print(files.to_json(document))
+    if options.json:
+        _print(files.to_json(document) if changes is None else json.dumps(changes, indent=1) + "\n")
+    elif changes is not None and options.html is None:
+        _print(compare.to_text(changes))
     elif options.html is None and options.memory_viz is None:
         _print(text.render(document, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
     return 0
@@ -66,11 +66,12 @@ def _of_fit(verdicts: Sequence[Verdict], options: argparse.Namespace) -> int:
     return 0
 
 
-def _page(document: dict[str, Any]) -> bytes:
-    page = files.to_html(document)
-    if page is None:
-        raise Refused("a page needs jinja2; pip install jinja2")
-    return page.encode()
+def _page(document: dict[str, Any], changes: dict[str, Any] | None) -> bytes:
+    try:
+        from .._report import comparison_page, page
+    except ImportError:
+        raise Refused("a page needs jinja2; pip install jinja2") from None
+    return (page.render(document) if changes is None else comparison_page.render(changes)).encode()
 
 
 def _pickle(document: dict[str, Any]) -> bytes:

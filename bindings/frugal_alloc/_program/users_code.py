@@ -35,6 +35,7 @@ _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
 _FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)')
 # A line that was edited is looked for in its file: in those that are larger it would take too long.
 _MOST_LINES = 100_000
+_LONGEST_LAUNCHER = 1000
 _SIMULATION = os.path.join(PACKAGE, "_simulation", "values", "")
 
 # What the beginnings below were found from: when a program puts a folder on its path, they are found anew.
@@ -107,12 +108,28 @@ def _find(main: str | None) -> Iterator[tuple[str, str]]:
     yield from ((folder + cell, USERS) for folder in temporary for cell in _CELLS)
     yield from ((folder, LIBRARYS) for folder in libraries)
     yield from ((folder, NOBODYS) for folder in _both_names(_generated_folders()))
-    yield PACKAGE + os.sep, OURS
+    yield from ((name, OURS) for name in (PACKAGE + os.sep, _launcher()) if name)
     yield "<", NOBODYS
     yield from ((name, USERS) for name in _TYPED_IN)
     # A program that is given on the command line has the name of code that a program makes up.
     if sys.argv[:1] == ["-c"]:
         yield "<string>", USERS
+
+
+@functools.cache
+def _launcher() -> str | None:
+    """The script that pip has made to call a package by, such as frugal-alloc or pytest, if this process is that one's:
+    it calls the program as we do, and is nobody's code."""
+    file = next((word for word in sys.orig_argv[1:] if not word.startswith("-")), "")
+    if os.path.basename(os.path.dirname(os.path.abspath(file))) != "bin" or os.path.splitext(file)[1]:
+        return None
+    try:
+        with open(file, "rb") as script:
+            text = script.read(_LONGEST_LAUNCHER + 1)
+    except (OSError, ValueError):
+        return None
+    is_launcher = len(text) <= _LONGEST_LAUNCHER and b"import " in text and b"sys.exit(" in text
+    return os.path.abspath(file) if is_launcher else None
 
 
 def _both_names(folders: Iterator[str | None]) -> Iterator[str]:

@@ -106,14 +106,10 @@ def _held(document: dict[str, Any]) -> dict[tuple, dict[str, Any]]:
 def to_text(comparison: dict[str, Any]) -> str:
     """The comparison for people."""
     lines = [f"before: {comparison['headlines']['before']}", f"after:  {comparison['headlines']['after']}", ""]
-    names = {name: verdict and DIAGNOSES[verdict].short for name, verdict in comparison["oom"].items()}
-    if names["before"] and not names["after"]:
-        lines.append(f"no longer out of memory ({names['before']})")
-    elif names["after"] and not names["before"]:
-        lines.append(f"newly out of memory: {names['after']}")
-    for gpu in comparison["gpus"]:
-        lines.append(_gpu_text(gpu))
-    lines += _verdict_lines(comparison["verdicts"])
+    lines += [text for _, text in errors(comparison)]
+    lines += [_gpu_text(gpu) for gpu in comparison["gpus"]]
+    told = [(f"{word}:" if word else "", text) for word, text in findings(comparison["verdicts"])]
+    lines += [f"  {word:<7}{text}" if word else f"  {text}" for word, text in told]
     if comparison["lines"]:
         lines += ["", f"  {_CHANGE:<16} {'at the peak':<24} {'now':<24} line"]
         lines += [_line_text(line) for line in comparison["lines"][:_MOST_LINES]]
@@ -124,25 +120,42 @@ def to_text(comparison: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _verdict_lines(verdicts: dict[str, list[dict[str, Any]]]) -> list[str]:
-    """A line for each that matters, in either run, and the number of the others."""
+def errors(comparison: dict[str, Any]) -> list[tuple[str, str]]:
+    """Whether one of the runs alone was out of memory, as :func:`findings` has it."""
+    names = {name: verdict and DIAGNOSES[verdict].short for name, verdict in comparison["oom"].items()}
+    if bool(names["before"]) == bool(names["after"]):
+        return []
+    before, after = names["before"], names["after"]
+    return [("", f"no longer out of memory ({before})" if before else f"newly out of memory: {after}")]
+
+
+def findings(verdicts: dict[str, list[dict[str, Any]]]) -> list[tuple[str, str]]:
+    """Each that matters, in either run, after a word that says in which; and without one the number of the others."""
     gone, new = ([row for row in verdicts[name] if row["material"]] for name in ("gone", "new"))
     still = [pair for pair in verdicts["still"] if pair["before"]["material"] or pair["after"]["material"]]
-    lines = [f"  gone:  {sentence(Cause([verdict]))}" for verdict in gone[:_MOST_LINES]]
-    lines += [f"  new:   {sentence(Cause([verdict]))}" for verdict in new[:_MOST_LINES]]
-    lines += [
-        f"  still: {sentence(Cause([pair['after']]))} (before: {format_bytes(pair['before']['bytes_per_epoch'])})"
-        for pair in still[:_MOST_LINES]
-    ]
+    told = [("gone", sentence(Cause([verdict]))) for verdict in gone[:_MOST_LINES]]
+    told += [("new", sentence(Cause([verdict]))) for verdict in new[:_MOST_LINES]]
+    for pair in still[:_MOST_LINES]:
+        before = format_bytes(pair["before"]["bytes_per_epoch"])
+        told.append(("still", f"{sentence(Cause([pair['after']]))} (before: {before})"))
     shown = {"gone": len(gone), "new": len(new), "still": len(still)}
     small = [f"{count} {name}" for name in shown if (count := len(verdicts[name]) - shown[name])]
-    return lines + ([f"  and of small ones {', '.join(small)}"] if small else [])
+    return told + ([("", f"and of small ones {', '.join(small)}")] if small else [])
+
+
+def name_of_gpu(gpu: dict[str, Any]) -> str:
+    return f"GPU {gpu['gpu']}" if gpu["rank"] is None else f"rank {gpu['rank']}, GPU {gpu['gpu']}"
 
 
 def _gpu_text(gpu: dict[str, Any]) -> str:
-    name = f"GPU {gpu['gpu']}" if gpu["rank"] is None else f"rank {gpu['rank']}, GPU {gpu['gpu']}"
     peak, held = gpu["peak_allocated_bytes"], gpu["peak_reserved_bytes"]
-    return f"{name}: most allocated {_change(peak)}, most reserved {_change(held)}"
+    return f"{name_of_gpu(gpu)}: most allocated {_change(peak)}, most reserved {_change(held)}"
+
+
+def difference(figure: dict[str, int]) -> str:
+    """From before to after, signed; "" if there is none."""
+    changed = figure["after"] - figure["before"]
+    return ("+" if changed > 0 else "-") + format_bytes(abs(changed)) if changed else ""
 
 
 def _change(figure: dict[str, int]) -> str:
@@ -154,8 +167,7 @@ def _change(figure: dict[str, int]) -> str:
 
 
 def _line_text(line: dict[str, Any]) -> str:
-    sign = "+" if line["change_bytes"] > 0 else "-"
-    change = sign + format_bytes(abs(line["change_bytes"]))
+    change = difference({"before": 0, "after": line["change_bytes"]})
     peak, now = (f"{format_bytes(line[key]['before'])} → {format_bytes(line[key]['after'])}" for key in _SITE_FIGURES)
     place = format_code_line(line["file"], line["line"]) or line["function"] or "not known"
     return f"  {change:<16} {peak:<24} {now:<24} {place}  {line['code'][:60]}".rstrip()

@@ -104,19 +104,26 @@ def _pictures(document: dict[str, Any], prefix: str, title: str, sharing: int) -
     """
     sites = sorted(_lines(document), key=lambda one: (-max(one["bytes"], one["peak_bytes"]), -one["bytes"]))
     shown, rest = sites[: _MOST_SITES // sharing], sites[_MOST_SITES // sharing :]
+    figures = ("peak_bytes", "bytes") if _is_over(document) else ("bytes", "peak_bytes")
+    column = next((figure for figure in figures if any(site[figure] for site in sites)), figures[0])
     flames = (flame(document, figure, _MOST_CELLS // sharing) for figure in ("bytes", "peak_bytes"))
-    column = "bytes" if any(site["bytes"] for site in sites) else "peak_bytes"
     return {
         "prefix": prefix,
         "title": title,
         "charts": charts(document)[: _MOST_CHARTS // sharing],
         "flames": [graph for graph in flames if graph],
         "sites": sorted(shown, key=lambda one: (-one[column], -one["peak_bytes"])),
-        "sorted_by": column,
+        "opened": column,
         "left_out_sites": len(rest),
         "left_out_bytes": sum(site["bytes"] for site in rest),
         "address_spaces": address_spaces(document)[: _MOST_CHARTS // sharing],
     }
+
+
+def _is_over(document: dict[str, Any]) -> bool:
+    """Whether what the verdict is about is no longer in use."""
+    causes, _ = material_and_small(document["verdicts"])
+    return bool(causes) and causes[0].is_let_go
 
 
 def _lines(document: dict[str, Any]) -> list[dict[str, Any]]:

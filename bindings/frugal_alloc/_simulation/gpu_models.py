@@ -67,10 +67,10 @@ class GpuModel:
         return not (self.unified or "Laptop" in self.name or is_old)
 
     def environment_text(self) -> str:
-        """The value of FRUGAL_SIM_GPU for a simulated GPU of this model."""
+        """The value of FRUGAL_SIM_GPU for a simulated GPU of this model; one before Volta is like a Volta."""
         l2 = f"{self.l2_bytes >> 10}KiB"
-        capability, multiprocessors = self.capability, self.multiprocessors
-        return f"name={self.name},capability={capability},multiprocessors={multiprocessors},l2={l2}"
+        capability = "7.0" if self.capability.startswith("6.") else self.capability
+        return f"name={self.name},capability={capability},multiprocessors={self.multiprocessors},l2={l2}"
 
     def environment(self) -> dict[str, str]:
         """What the simulated GPU is told beside its memory, so that it is of this model."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,9 +13,10 @@ from .._native import Library
 from .._native.epochs import Finding
 from .._native.sites import Frame, Site, users_line
 from .._program.code_lines import CodeLine
-from . import declarations, holders
+from . import declarations, holders, rates
 from .holders import Evidence
 from .outside import NO_SITE
+from .rates import is_less
 from .trained import IS_TRAINED, Trained
 
 if TYPE_CHECKING:
@@ -150,8 +150,7 @@ def _together(first: Accusation, second: Accusation) -> Accusation:
 
 def _of_cycles(library: Library, in_cycles: list[Finding], epochs: Epochs) -> Iterator[Accusation]:
     for finding in in_cycles:
-        per_epoch, per_step = _per_program_epoch(finding.bytes_per_epoch, epochs)
-        yield _accusation(library, finding._replace(bytes_per_epoch=per_epoch), per_step, None)
+        yield _accusation(library, *rates.per_program_epoch(finding, [], epochs), None)
 
 
 def _borne_out(
@@ -167,10 +166,11 @@ def _borne_out(
         # What is replaced by something larger is always of the current epoch.
         births = {birth for _, _, birth in blocks if birth >= 0} if finding.kind != "growing" else set()
         if epochs.bears_out(finding.gpu, sites, births):
-            per_epoch, per_step = _per_program_epoch(finding.bytes_per_epoch, epochs)
-            count = _program_epochs(finding.epochs, epochs)
-            finding = finding._replace(epochs=count, bytes_per_epoch=per_epoch)
             extents = _later(blocks) if finding.kind == "growing" else _counted(blocks, finding, library.epochs_ended())
+            finding = finding if finding.kind == "growing" else rates.of_all(finding, extents)
+            finding, per_step = rates.per_program_epoch(finding, extents, epochs)
+            if finding.kind != "growing" and is_less(sum(size for _, size, _ in extents), finding.bytes):
+                finding, per_step = rates.of_let_go(finding, per_step, epochs.held(finding.gpu, sites))
             yield alive.in_pools(_accusation(library, finding, per_step, extents))
     steps = epochs.steps_per_epoch
     for finding in growing:
@@ -201,7 +201,7 @@ def _counted(blocks: list[Block], finding: Finding, ended: int) -> list[Block]:
     for _, size, birth in counted:
         births.setdefault((size - 1).bit_length(), set()).add(birth)
     of_several = [block for block in counted if block[2] < 0 or len(births[(block[1] - 1).bit_length()]) > 1]
-    return counted if _is_less(sum(size for _, size, _ in of_several), finding.bytes) else of_several
+    return counted if is_less(sum(size for _, size, _ in of_several), finding.bytes) else of_several
 
 
 class _Alive:
@@ -233,21 +233,6 @@ class _Alive:
         kept = sum(size for address, size, _ in extents if pools.keep_for_graphs(address))
         is_kept = 2 * kept > sum(size for _, size, _ in extents)
         return accusation._replace(whose=kept_pools.GRAPHS) if is_kept else accusation
-
-
-def _program_epochs(count: int, epochs: Epochs) -> int:
-    """So many of the library's epochs in epochs of the program, at least one."""
-    if epochs.window_steps is None or not epochs.steps_per_epoch:
-        return count
-    return max(1, min(epochs.ended + 1, math.ceil(count * epochs.window_steps / epochs.steps_per_epoch)))
-
-
-def _per_program_epoch(rate: float, epochs: Epochs) -> tuple[float, float | None]:
-    """Bytes per epoch of the program, and per step, from bytes per epoch of the library."""
-    steps = epochs.steps_per_judged_epoch
-    per_step = rate / steps if steps else None
-    per_epoch = epochs.steps_per_epoch
-    return (per_step * per_epoch if per_step is not None and per_epoch else rate), per_step
 
 
 class Witnesses:
@@ -295,7 +280,7 @@ class Witnesses:
         for accusation, of_line, standing in zip(accused, blocks, self._trained.standings(blocks), strict=True):
             in_use = sum(size for _, size, _ in of_line)
             before = self._standings.get(accusation.line)
-            if before is None or not (is_over or _is_less(in_use, before[1])):
+            if before is None or not (is_over or is_less(in_use, before[1])):
                 self._standings[accusation.line] = standing, in_use
         return [self._standings[accusation.line][0] for accusation in accused]
 
@@ -318,7 +303,7 @@ class Witnesses:
 
 def _says_more(now: Evidence, before: Evidence) -> bool:
     """Whether what is seen now takes the place of what was seen before."""
-    if before.is_explained and _is_less(now.bytes, before.bytes):
+    if before.is_explained and is_less(now.bytes, before.bytes):
         return False
     if _is_refuted(before, now):
         return True
@@ -326,11 +311,6 @@ def _says_more(now: Evidence, before: Evidence) -> bool:
     if now.is_nameless and before.is_explained and not before.is_nameless:
         return False
     return now.share >= before.share or now.is_explained
-
-
-def _is_less(now: int, before: int) -> bool:
-    """Whether some was let go; a tenth may have become part of the first epochs, which are not counted."""
-    return 10 * now < 9 * before
 
 
 def _is_refuted(before: Evidence, now: Evidence) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .._heap import raw_objects
+from .._heap.names import Name
+from . import code_bounds
 
 # Under which programs and libraries keep the most that a collection may have. Not max_len or max_steps, which are as
 # often something else's.
@@ -45,8 +47,8 @@ def of(value: Any, above: Sequence[Any]) -> Bound | None:
         value: The collection.
         above: The objects on the way to it, the nearest first.
     """
-    if type(value) is collections.deque:
-        return _checked("maxlen", len(value), len(value), value.maxlen)
+    if issubclass(type(value), collections.deque):
+        return _checked("maxlen", _entries(value), _entries(value), collections.deque.maxlen.__get__(value))
     for cached in (value, *above[:1]):
         if type(cached) is raw_objects.CACHE:
             _, _, most, entries = raw_objects.CACHE.cache_info(cached)
@@ -63,6 +65,15 @@ def of(value: Any, above: Sequence[Any]) -> Bound | None:
     return None
 
 
+def in_code(value: Any, above: Sequence[Any], name: Name) -> Bound | None:
+    """The bound that the program's code keeps a collection of this name to, as :func:`of` has it."""
+    entries = _entries(value)
+    limit = code_bounds.of(value, name, above[:2]) if entries else None
+    # Between an addition and the comparison there is one more.
+    counted = min(entries, limit.most) if limit is not None and entries == limit.most + 1 else entries
+    return None if limit is None else _checked(limit.text, counted, counted, limit.most)
+
+
 def _checked(name: str, entries: int, counted: int, most: int | None) -> Bound | None:
     return None if most is None or not 0 < counted <= most else Bound(name, entries, counted, most)
 
@@ -74,8 +85,11 @@ def _entries(value: Any) -> int:
 
 
 def _numbers_of(owner: Any) -> dict[str, int]:
-    """The attributes that are whole numbers, each by what comes after underscores, as in `_Cache__maxsize`."""
-    attributes = {**(raw_objects.dictionary_of(owner) or {}), **dict(raw_objects.slots_of(owner))}
+    """The attributes, its class's too, that are whole numbers, by what comes after underscores: `_Cache__maxsize`."""
+    attributes: dict[str, Any] = {}
+    for kind in reversed(raw_objects.mro_of(type(owner))):
+        attributes |= raw_objects.namespace_of(kind)
+    attributes |= {**(raw_objects.dictionary_of(owner) or {}), **dict(raw_objects.slots_of(owner))}
     return {
         name.rpartition("__")[2].lstrip("_"): value
         for name, value in attributes.items()

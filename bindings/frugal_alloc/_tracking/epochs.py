@@ -182,6 +182,11 @@ class Epochs:
             return False
         return self._memory.has_grown(gpu, sites)
 
+    def held(self, gpu: int, sites: set[int]) -> list[Held]:
+        """What the sites held together at the latest ends of the program's epochs, while windows of steps are judged;
+        empty: too few have ended."""
+        return self._memory.held(gpu, sites) if self.window_steps is not None else []
+
     def growing(self) -> list[Finding]:
         """What grows with the program's epochs while the library counts windows of steps, in which it does not show."""
         return self._memory.growing() if self.window_steps is not None else []
@@ -228,6 +233,12 @@ class EpochMemory:
             for end in (self._ends[-1 - COMPARED_ENDS], self._ends[-1])
         )
         return now > before
+
+    def held(self, gpu: int, sites: set[int]) -> list[Held]:
+        """At the latest ends; empty: these are few."""
+        ends = list(self._ends) if len(self._ends) == RISING_ENDS else []
+        at_ends = [[end[gpu, site] for site in sites if (gpu, site) in end] for end in ends]
+        return [Held(sum(one.bytes for one in end), sum(one.blocks for one in end)) for end in at_ends]
 
     def growing(self) -> list[Finding]:
         """The sites that held more at each of the latest ends, in as many blocks, give or take one of ten: most of the

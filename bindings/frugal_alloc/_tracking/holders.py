@@ -262,15 +262,14 @@ class _Search:
                 name,
                 Contents.together([self._below(number) for number in numbers]),
                 min(numbers),
-                Bound.together([self._bound_of(number) for number in numbers]),
+                Bound.together([self._bound_of(number, name) for number in numbers]),
             )
             for name, numbers in ranked
         ]
 
-    def _bound_of(self, number: int) -> Bound | None:
-        objects = self._reach.objects
-        *above, _ = self._reach.path_to(number)
-        return bounds.of(objects[number], [objects[each] for each in reversed(above)])
+    def _bound_of(self, number: int, name: Name) -> Bound | None:
+        *path, value = [self._reach.objects[each] for each in self._reach.path_to(number)]
+        return bounds.of(value, path[::-1]) or bounds.in_code(value, path[::-1], name)
 
     def _below(self, number: int) -> Contents:
         key = number, self._reach.has_entered_libraries

@@ -10,7 +10,7 @@ from .._program.liveness import Flow
 
 # What they are given they do not change.
 _HARMLESS = ("print", "len", "isinstance", "range", "float", "int", "str")
-_ADDING = ("append", "appendleft", "add", "extend", "insert", "update", "setdefault")
+ADDING = ("append", "appendleft", "add", "extend", "insert", "update", "setdefault")
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
@@ -136,7 +136,7 @@ def _adds(node: ast.AST, parents: dict[int, ast.AST]) -> bool:
         return isinstance(above.ctx, ast.Store)
     if isinstance(above, ast.AugAssign):
         return above.target is node
-    return isinstance(above, ast.Attribute) and above.attr in _ADDING
+    return isinstance(above, ast.Attribute) and above.attr in ADDING
 
 
 def _counts(node: ast.AST, parents: dict[int, ast.AST]) -> bool:

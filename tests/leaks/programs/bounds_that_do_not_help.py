@@ -1,4 +1,4 @@
-# LEAK: a buffer whose bound is more than the GPU holds, a cache that is never cut to its bound, and graphs in a deque
+# LEAK: buffers whose bound is more than the GPU holds, a cache that is never cut to its bound, and graphs in a deque
 # REMEDY: lower that | bound it | detach
 from collections import deque
 
@@ -16,7 +16,7 @@ class Cache:
         self.entries[key] = value
 
 
-buffer, cache, losses = deque(maxlen=1_000_000), Cache(8), deque(maxlen=2000)
+history, buffer, cache, losses = [], deque(maxlen=1_000_000), Cache(8), deque(maxlen=2000)
 model = nn.Linear(128, 64).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 loader = DataLoader(TensorDataset(torch.rand(128, 128)), batch_size=16)
@@ -28,5 +28,8 @@ for epoch in range(12):
         loss.backward(retain_graph=True)
         optimizer.step()
         buffer.append(torch.zeros(64, 128, device="cuda"))  # leak: deque 'buffer'
+        history.append(torch.zeros(48, 128, device="cuda"))  # leak: list 'history'
+        if len(history) > 1_000_000:
+            history.pop(0)
         cache.put((epoch, index), torch.ones(32, 64, device="cuda"))  # leak: dict 'entries' of Cache
         losses.append((out.tanh() * out).sum())  # leak: deque 'losses'

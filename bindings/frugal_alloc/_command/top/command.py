@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import json
 import os
+import pwd
 import re
 import select
 import signal
@@ -16,6 +17,7 @@ from typing import Any, NoReturn, TextIO
 
 from ..._common.arguments import INTERRUPTED, Parser
 from . import layout, metrics, picture
+from .view import KEYS, SORTS, View
 
 _LEAST_INTERVAL, _MOST_INTERVAL = 0.1, 3600.0
 _DESCRIPTION = (
@@ -27,6 +29,11 @@ _DESCRIPTION = (
 
 def add(parser: Parser) -> None:
     parser.description = _DESCRIPTION
+    shown = parser.add_argument_group("what is shown")
+    shown.add_argument("--gpu", metavar="N", type=int, help="only this GPU")
+    shown.add_argument("--pid", metavar="PID", type=int, help="only this process")
+    shown.add_argument("--user", metavar="NAME", help="only this user's processes")
+    shown.add_argument("--sort", choices=SORTS, default="pid", help="by what (default pid)")
     output = parser.add_argument_group("output")
     output.add_argument("--once", action="store_true", help="print it once, as where the output is no terminal")
     output.add_argument("--json", action="store_true", help="print it once, as a JSON object")
@@ -49,18 +56,29 @@ def carry_out(options: argparse.Namespace) -> int:
         options.error(f"--interval {options.interval:g} is not possible: give 0.1 to 3600 seconds")
     if options.prometheus is not None and (options.json or options.once):
         options.error("--prometheus goes on until it is stopped: leave out --json and --once")
+    view = View(options.gpu, options.pid, _number_of(options), options.sort)
+    if options.prometheus is not None and view != View():
+        options.error("--prometheus serves all: leave out --gpu, --pid, --user and --sort")
     try:
         if options.prometheus is not None:
             _serve(options)
         elif options.json:
-            print(json.dumps(picture.take(), indent=2))
+            print(json.dumps(view.of(picture.take()), indent=2))
         elif options.once or not _has_screen():
-            print_once(picture.take(), sys.stdout)
+            print_once(view.of(picture.take()), sys.stdout)
         else:
-            watch(picture.take, options.interval, sys.stdout)
+            watch(picture.take, view, options.interval, sys.stdout)
     except KeyboardInterrupt:  # the usual end of what goes on
         return INTERRUPTED
     return 0
+
+
+def _number_of(options: argparse.Namespace) -> int | None:
+    """The user that is asked for."""
+    try:
+        return None if options.user is None else pwd.getpwnam(options.user).pw_uid
+    except KeyError:
+        options.error(f"--user {options.user}: there is no such user")
 
 
 def _has_screen() -> bool:
@@ -91,39 +109,48 @@ def print_once(picture: dict[str, Any], file: TextIO) -> None:
         console.print(_group(layout.lines(picture, console.width)))
 
 
-def watch(take: Take, interval: float, file: TextIO) -> None:
-    """Shows what `take` gives every `interval` seconds, until q is pressed. REQUIRES: `file` and the standard input are
-    terminals. However it ends, the terminal is as it was."""
-    with _keys() as key_pressed:
+def watch(take: Take, view: View, interval: float, file: TextIO) -> None:
+    """Shows what `take` gives every `interval` seconds, as the view says, until q is pressed. REQUIRES: `file` and the
+    standard input are terminals. However it ends, the terminal is as it was."""
+    with _keys() as typed:
         console = _console(file)
         if console is None or console.is_dumb_terminal:
             # Each picture below the one before.
             while True:
-                print_once(take(), file)
+                print_once(view.of(take()), file)
                 print(file=file, flush=True)
-                if key_pressed(interval):
+                if view.press(typed(interval), 0):
                     return
         from rich.live import Live
 
         with Live(console=console, screen=True, auto_refresh=False) as live:
             while True:
-                live.update(_screen(console, take(), interval), refresh=True)
-                if key_pressed(interval):
+                live.update(_screen(console, take(), interval, view), refresh=True)
+                if view.press(typed(interval), console.height):
                     return
 
 
-def _screen(console: Any, picture: dict[str, Any], interval: float) -> Any:
+def _screen(console: Any, picture: dict[str, Any], interval: float, view: View) -> Any:
     from rich.console import Group
     from rich.segment import SegmentLines
 
-    title = layout.Line(f"frugal-alloc top, every {interval:g} s; q ends", "dim", is_row=True)
-    shown = _group([title, layout.Line(""), *layout.lines(picture, console.width)])
-    rows = console.render_lines(shown, pad=False)
-    left = len(rows) - console.height
-    if left <= 0:
-        return shown
-    below = layout.Line(f"{left + 1:,} more lines: the window is too low", "dim", is_row=True)
-    return Group(SegmentLines(rows[: console.height - 1], new_lines=True), _group([below]))
+    def rendered(is_low: bool) -> list:
+        return console.render_lines(_group(layout.lines(shown, console.width, is_low)), pad=False)
+
+    title = _group(
+        [layout.Line(f"frugal-alloc top, every {interval:g} s; {KEYS}", "dim", is_row=True), layout.Line("")]
+    )
+    shown = view.of(picture)
+    room = console.height - 2
+    rows = rendered(is_low=False)
+    if len(rows) <= room:
+        view.first = 0
+        return Group(title, SegmentLines(rows, new_lines=True))
+    rows, room = rendered(is_low=True), room - 1
+    view.first = max(0, min(view.first, len(rows) - room))
+    left = len(rows) - view.first - room
+    below = layout.Line(f"{max(left, 0):,} more lines below, {view.first:,} above", "dim", is_row=True)
+    return Group(title, SegmentLines(rows[view.first : view.first + room], new_lines=True), _group([below]))
 
 
 def _console(file: TextIO) -> Any:
@@ -152,8 +179,8 @@ def _group(lines: Iterable[layout.Line]) -> Any:
 
 
 @contextlib.contextmanager
-def _keys() -> Iterator[Callable[[float], bool]]:
-    """Yields what waits so many seconds, or until the window has another size; it returns whether q was pressed."""
+def _keys() -> Iterator[Callable[[float], bytes]]:
+    """Yields what waits so many seconds, or until the window has another size; it returns what was typed."""
     import termios
     import tty
 
@@ -170,17 +197,17 @@ def _keys() -> Iterator[Callable[[float], bool]]:
     wake_before = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     handlers_before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
 
-    def key_pressed(seconds: float) -> bool:
+    def typed(seconds: float) -> bytes:
         ready, _, _ = select.select([keyboard, woken], [], [], seconds)
         if woken in ready:
             os.read(woken, 1 << 10)
         # No byte at all: the terminal is gone.
-        return keyboard in ready and os.read(keyboard, 1 << 10) in (b"", b"q", b"Q", b"\x04")
+        return os.read(keyboard, 1 << 10) or b"q" if keyboard in ready else b""
 
     try:
         # Without a wait for output that a terminal does not take.
         tty.setcbreak(keyboard, termios.TCSANOW)
-        yield key_pressed
+        yield typed
     finally:
         for number, handler in handlers_before.items():
             signal.signal(number, handler)

@@ -60,13 +60,15 @@ def format_age(seconds: float) -> str:
     return f"{minutes} min" if minutes else f"{int(seconds)} s"
 
 
-def lines(picture: dict[str, Any], width: int | None = None) -> Iterator[Line]:
-    """What is to be shown; on a screen of so many columns without those of the table for which there is no room."""
+def lines(picture: dict[str, Any], width: int | None = None, is_low: bool = False) -> Iterator[Line]:
+    """What is to be shown; on a screen of so many columns without those of the table for which there is no room, and on
+    one that is too low with a line for each GPU."""
     if not picture["processes"]:
         yield Line(NOTHING)
     else:
         for gpu in picture["gpus"]:
-            yield from _gpu(gpu)
+            title, *sums = _gpu(gpu)
+            yield from [title._replace(is_row=True)] if is_low else [title, *sums]
         yield Line("")
         yield from _table(picture["processes"], width)
     if count := picture["of_other_users"]:
@@ -99,13 +101,14 @@ def _table(processes: list[dict[str, Any]], width: int | None) -> Iterator[Line]
         if width is None or sum(widths.values()) + 2 * len(widths) + _LEAST_COMMAND <= width:
             break
         del widths[name]
+    room = None if width is None else width - sum(widths.values()) - 2 * len(widths)
     titles = [_COLUMNS[name][0].rjust(size) for name, size in widths.items()]
     yield Line("  ".join([*titles, "COMMAND"]), "dim", is_row=True)
     for process in processes:
         if process["problem"] is not None:
             yield Line(f"{process['pid']:>{widths['pid']}}  {process['problem']}", "yellow")
             continue
-        command = command_of(process)
+        command = _shortened(command_of(process), room)
         for gpu in process["gpus"]:
             cells = [_COLUMNS[name][1](process, gpu).rjust(size) for name, size in widths.items()]
             yield Line("  ".join([*cells, command]).rstrip(), is_row=True)
@@ -113,6 +116,14 @@ def _table(processes: list[dict[str, Any]], width: int | None) -> Iterator[Line]
         yield from _notes(process)
     if explained := [text for name, text in _EXPLAINED.items() if name in widths]:
         yield Line("; ".join(explained), "dim")
+
+
+def _shortened(command: str, room: int | None) -> str:
+    """Without its middle where that is too long: what tells programs of one kind apart comes last as often as first."""
+    if room is None or len(command) <= room or room < _LEAST_COMMAND // 2:
+        return command
+    first = (room - 1) // 2
+    return f"{command[:first]}…{command[first + 1 - room :]}"
 
 
 def _notes(process: dict[str, Any]) -> Iterator[Line]:

@@ -25,7 +25,7 @@ def take() -> dict[str, Any]:
         "version": VERSION,
         "taken": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "processes": processes,
-        "gpus": _gpus(processes),
+        "gpus": sums(processes),
         "of_other_users": seen.foreign,
         "left_out": seen.left_out,
     }
@@ -37,7 +37,7 @@ def _process(seen: sockets.Process) -> dict[str, Any]:
     return {"pid": seen.pid, "problem": seen.problem or None, **answer, **lists}
 
 
-def _gpus(processes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def sums(processes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The sums of each GPU, whatever numbers the processes give it."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for process in processes:

@@ -11,7 +11,7 @@ import time
 import types
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from ... import _native
 from ..._heap import live_tensors
@@ -21,7 +21,7 @@ from ..._tracking.trained import gradients_of, parameters_of, parts_of, tensors_
 from ..._tracking.training import StepCounter
 from .. import followed, marks
 from ..recorder import Journal, ProcessRecorder, journal_of
-from . import longest, process_record
+from . import kernels, longest, process_record
 from .verdict import GRADIENTS, OPTIMIZER_STATE, PARAMETERS
 
 _EVERY_SECONDS = 0.05
@@ -40,12 +40,23 @@ def start() -> None:
     global _agent
     if _agent is not None:
         return
+    import torch
+
+    capability, built_for = followed.order()["capability"], torch._C._cuda_getArchFlags().split()
+    if capability and not kernels.are_for(built_for, capability):
+        why = kernels.refusal(torch.__version__, built_for, capability)
+        _refuse({process_record.REFUSED: why, process_record.BUILT_FOR: built_for})
     try:
         _agent = Agent(*followed.start())
     except _native.FrugalAllocError as error:
-        # Nothing can be said of this program: it may have PyTorch without CUDA.
-        followed.Sender(followed.order()["folder"]).send({process_record.REFUSED: str(error)})
-        os._exit(2)
+        # It may have PyTorch without CUDA.
+        _refuse({process_record.REFUSED: str(error)})
+
+
+def _refuse(message: followed.Message) -> NoReturn:
+    """Nothing can be said of this program."""
+    followed.Sender(followed.order()["folder"]).send(message)
+    os._exit(2)
 
 
 class Agent(ProcessRecorder):

@@ -28,6 +28,18 @@ _MOST_SCORES = 3
 # Of 8-bit states each 256 numbers have a factor of 4 bytes.
 _EIGHT_BITS = 1 + 4 / 256
 
+# What a library calls a change, which its users make by a setting.
+_NAMES = {
+    process_record.TRAINER: {
+        "checkpoint": "TrainingArguments(gradient_checkpointing=True)",
+        "half": "TrainingArguments(per_device_train_batch_size=..., gradient_accumulation_steps=...)",
+        "fused": 'TrainingArguments(optim="adamw_torch_fused")',
+        "8 bits": 'TrainingArguments(optim="adamw_bnb_8bit")',
+    },
+    process_record.TRANSFORMERS: {"checkpoint": "model.gradient_checkpointing_enable()"},
+    process_record.DIFFUSERS: {"checkpoint": "model.enable_gradient_checkpointing()"},
+}
+
 # What a change does without: from when, until when, and how many bytes.
 _Spared = tuple[int, int, int]
 
@@ -76,8 +88,11 @@ def _changes(
     if phase == EVALUATION:
         yield Change("a smaller batch for evaluation: half of it", 0, is_estimate=True), half
         return
-    yield Change("half the batch, with gradients accumulated over twice as many", 0, is_estimate=True), half
-    yield from _checkpoints(recording, places, lines, traits.is_half)
+    own = _own_names(places)
+    text = f"half the batch, with gradients accumulated over twice as many{_named(own.get('half'))}"
+    yield Change(text, 0, is_estimate=True), half
+    library = own.get("checkpoint", "torch.utils.checkpoint")
+    yield from _checkpoints(recording, places, lines, traits.is_half, library)
     yield (
         Change(
             f"compute the model's last layer and the loss in {_CHUNKS} parts, each in a checkpoint "
@@ -97,14 +112,25 @@ def _changes(
     )
     passing = list(_of_optimizer_steps(recording))
     if traits.can_fuse:
-        text = "make the optimizer with fused=True: a step makes temporaries as large as the parameters"
+        how = own.get("fused", "fused=True")
+        text = f"make the optimizer with {how}: a step makes temporaries as large as the parameters"
         yield Change(text, 0), _most_live(recording, passing)
-    text = "8-bit optimizer states, as bitsandbytes.optim and torchao.optim have them"
+    text = f"8-bit optimizer states, as bitsandbytes.optim and torchao.optim have them{_named(own.get('8 bits'))}"
     yield Change(text, 0, is_estimate=True), _most_live(recording, [*_of_states(recording), *passing])
     if not _accumulates(recording):
         text = "step each parameter as its gradient is there (register_post_accumulate_grad_hook), and let it go"
         largest = max((size for _, _, size in passing), default=0)
         yield Change(text, 0), _most_live(recording, [*_gradients(recording), *passing]) + largest
+
+
+def _own_names(places: Mapping[int, Place]) -> Mapping[str, str]:
+    """What the program's library calls changes."""
+    used = {trait for place in places.values() for trait in place.traits}
+    return next((names for library, names in _NAMES.items() if library in used), {})
+
+
+def _named(setting: str | None) -> str:
+    return f": {setting}" if setting else ""
 
 
 def _most_live(
@@ -206,8 +232,13 @@ def _of_loss(recording: Recording, places: Mapping[int, Place]) -> Iterator[_Spa
 
 
 def _checkpoints(
-    recording: Recording, places: Mapping[int, Place], lines: Mapping[int, CodeLine | None], is_half: bool
+    recording: Recording,
+    places: Mapping[int, Place],
+    lines: Mapping[int, CodeLine | None],
+    is_half: bool,
+    library: str,
 ) -> Iterator[tuple[Change, int]]:
+    """By what the library calls it."""
     copies = _copies_of_parameters(recording) if is_half else set()
     kept = [block for block in _kept_by_layers(recording, places) if block.born not in copies]
     spared = [_whole(block) for block in kept]
@@ -218,7 +249,7 @@ def _checkpoints(
         return
     where = format_code_line(line.where.file, line.where.line)
     text = (
-        "checkpoint the layers whose results are kept for backward (torch.utils.checkpoint): "
+        f"checkpoint the layers whose results are kept for backward ({library}): "
         f"{format_bytes(line.bytes)} are of {where}"
     )
     stays = _stays(at_most, size)
@@ -240,7 +271,7 @@ def _of_batch(recording: Recording, phase: str, is_half: bool) -> list[Allocatio
     phases = (EVALUATION,) if phase == EVALUATION else (FORWARD, BACKWARD, EVALUATION)
 
     def grows(block: Allocation) -> bool:
-        if block.component == verdict.INPUTS:
+        if block.component in (verdict.INPUTS, verdict.KEYS_AND_VALUES):
             return True
         if recording.stretches[block.phase].phase not in phases:
             return False

@@ -49,6 +49,14 @@ class NotFollowed(Refused):
     """Nothing can be said of the program; the message is one line that says why and what to do."""
 
 
+class NoKernels(NotFollowed):
+    """Its PyTorch has none for the GPU."""
+
+    def __init__(self, why: str, built_for: Sequence[str]) -> None:
+        super().__init__(why)
+        self.built_for = built_for
+
+
 @dataclasses.dataclass(frozen=True)
 class Setup:
     """What a program is run on, and how."""
@@ -65,6 +73,8 @@ class Setup:
     is_strict: bool = False
     # Loaders give the largest of their batches first.
     longest: bool = False
+    # The GPU's compute capability, for which PyTorch has to have kernels; "": any.
+    capability: str = ""
 
 
 @dataclasses.dataclass
@@ -272,6 +282,8 @@ def run(
         except ValueError as error:
             raise NotFollowed(f"what was recorded of the program is damaged ({error}); start it again") from None
         for message in ended.messages:
+            if process_record.BUILT_FOR in message:
+                raise NoKernels(message[process_record.REFUSED], message[process_record.BUILT_FOR])
             if process_record.REFUSED in message:
                 raise NotFollowed(message[process_record.REFUSED])
         # A program that has its own way to end by a signal may say 1 or 0, which would be a verdict.
@@ -300,7 +312,7 @@ def _environment(setup: Setup, folder: str, beyond: bool) -> dict[str, str]:
     environment = simulated_gpu.environment(
         setup.gpu.memory_bytes, setup.gpus, setup.values, base=base, machine=machine
     )
-    options = {"steps": setup.steps, "calls": setup.calls, "longest": setup.longest}
+    options = {name: getattr(setup, name) for name in ("steps", "calls", "longest", "capability")}
     return followed.put(environment, "_planning.fit.agent", folder, setup.allocator, **options)
 
 

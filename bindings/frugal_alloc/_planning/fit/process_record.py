@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -21,10 +22,14 @@ from ..recorder import Journal
 STEPS = "steps"
 #: The keys of the messages: how many steps have ended; why the process cannot be followed; all of a ProcessRecord.
 STEPS_ENDED, REFUSED, RECORD = "steps_ended", "refused", "record"
+# Beside REFUSED, where PyTorch has no kernels for the GPU: what it has some for.
+BUILT_FOR = "built_for"
 #: Traits of places: within a call of a module, and within the making or moving of one; for other ranks.
 MODULE_CALL, MODULE_MADE, DISTRIBUTED = "module call", "module made", "distributed"
 #: Within a checkpoint of activations, or a loss.
 CHECKPOINTED, LOSS = "checkpointed", "loss"
+#: Within a cache of keys and values; and within libraries that have settings of their own.
+CACHED, TRAINER, TRANSFORMERS, DIFFUSERS = "cached", "trainer", "transformers", "diffusers"
 
 _MODULE_FILE = os.path.join("torch", "nn", "modules", "module.py")
 _MODULES = os.path.join("torch", "nn", "modules", "")
@@ -48,6 +53,13 @@ _DISTRIBUTED = tuple(
         ("deepspeed", "runtime", "zero", "stage_1_and_2.py:reduce_gradients"),
         ("deepspeed", "runtime", "zero", "stage3.py:_setup_for_real_optimizer"),
     )
+)
+# As transformers and vLLM name their files, and others, too.
+_CACHES = re.compile(r"(cache_utils|kv_?cache\w*)\.py", re.IGNORECASE)
+_SETTABLE = (
+    (os.path.join("transformers", "trainer.py"), TRAINER),
+    (os.path.join("transformers", "models", ""), TRANSFORMERS),
+    (os.path.join("diffusers", "models", ""), DIFFUSERS),
 )
 # Between an operator and who calls it.
 _PASSING_ON = tuple(
@@ -161,6 +173,10 @@ def _passes_on(file: str) -> bool:
 
 @functools.cache
 def _traits(frame: Frame) -> tuple[str, ...]:
+    if _CACHES.fullmatch(os.path.basename(frame.file)):
+        return (CACHED,)
+    if settable := [trait for part, trait in _SETTABLE if part in frame.file]:
+        return tuple(settable)
     if frame.file.endswith(_MODULE_FILE):
         if frame.function in ("_call_impl", "_wrapped_call_impl"):
             return (MODULE_CALL,)

@@ -112,6 +112,9 @@ class Recording:
         if marks.COPIED_FROM_HOST in made.labels:
             return verdict.INPUTS
         phase = self.stretches[made.phase].phase
+        # A training's are results that its backward pass needs.
+        if recorded.CACHED in traits and phase in (EVALUATION, ELSEWHERE):
+            return verdict.KEYS_AND_VALUES
         # A checkpoint's forward pass is done again in the backward pass; evaluation has little but layers' results.
         if phase == EVALUATION or (phase == BACKWARD and {recorded.MODULE_CALL, recorded.CHECKPOINTED} & set(traits)):
             return verdict.ACTIVATIONS

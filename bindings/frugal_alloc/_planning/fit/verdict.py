@@ -18,13 +18,14 @@ PHASES = (FORWARD, BACKWARD, OPTIMIZER, EVALUATION, ELSEWHERE)
 
 #: What memory is for. UNNAMED: none of the others; WASTE: what the allocator holds beyond what was asked for.
 PARAMETERS, GRADIENTS, OPTIMIZER_STATE = "parameters", "gradients", "optimizer state"
-ACTIVATIONS, INPUTS, COMMUNICATION = "activations", "inputs", "communication"
+ACTIVATIONS, KEYS_AND_VALUES, INPUTS, COMMUNICATION = "activations", "keys and values", "inputs", "communication"
 TEMPORARIES, WORKSPACES, UNNAMED, WASTE, CONTEXT = "temporaries", "workspaces", "unnamed", "waste", "context"
 COMPONENTS = (
     PARAMETERS,
     GRADIENTS,
     OPTIMIZER_STATE,
     ACTIVATIONS,
+    KEYS_AND_VALUES,
     INPUTS,
     COMMUNICATION,
     TEMPORARIES,
