@@ -41,7 +41,7 @@ GPUS = {
 # What sees PyTorch's operators for these two is a frame of Python, and some tests look at frames.
 FRAMES_ALONE = {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"}
 WITH_VALUES = {"FRUGAL_SIM_VALUES": "cpu", "FRUGAL_SIM_WORKSPACES": "modelled"}
-VALUED = ("sleep", "sleep_owners", "sleep_programs", "sleep_tags", "sleep_training", "mapped_pools", "memory_saver")
+VALUED = ("sleep", "sleep_owners", "sleep_programs", "sleep_tags", "mapped_pools", "memory_saver")
 VALUED += ("random_pools", "vllm")
 ENVIRONMENT = {"test_segments.py": {"FRUGAL_SIM_VMM": "0"}}
 ENVIRONMENT |= {f"test_{name}.py": WITH_VALUES for name in VALUED}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import os
 import threading
 from pathlib import Path
@@ -134,14 +133,6 @@ def find_sites(allocator: str) -> dict[str, Any]:
     return {"forward": found["forward"], "backward": found["backward"], "frees": sorted(frees)}
 
 
-def run_out(allocator: str) -> dict[str, Any]:
-    library = begin(allocator)
-    with contextlib.suppress(torch.OutOfMemoryError):
-        torch.empty(1 << 45, dtype=torch.uint8, device="cuda")
-    (entry,) = [one for one in library.journal_read() if one.kind == journal.OUT_OF_MEMORY]
-    return {"bytes": entry.bytes, "gpu": entry.gpu, "place": place_of(library, entry.site)}
-
-
 def mark_and_label(path: str) -> dict[str, Any]:
     library = _native.load()
     library.journal_mark("before the start")
@@ -226,25 +217,3 @@ def fork() -> dict[str, Any]:
         "texts": library.journal_texts(),
         "allocations": sum(entry.kind == journal.ALLOCATION for entry in library.journal_read()),
     }
-
-
-def watch_used() -> dict[str, Any]:
-    library = begin("native")
-    kept = torch.empty(50 * MIB, dtype=torch.uint8, device="cuda")
-    small = torch.empty(100, dtype=torch.uint8, device="cuda")
-    used = [entry.gpu_used for entry in library.journal_read() if entry.kind == journal.ALLOCATION]
-    del kept, small
-    return {"used": used}
-
-
-def watch_copies() -> dict[str, Any]:
-    library = begin("native")
-    observes = library.journal_observe_simulation()
-    tensor = torch.ones(MIB).cuda()
-    texts = library.journal_texts()
-    copied = [
-        (entry.address - tensor.data_ptr(), entry.bytes)
-        for entry in library.journal_read()
-        if entry.kind == journal.LABEL and texts[entry.site] == "copied from host"
-    ]
-    return {"observes": observes, "copied": copied}

@@ -92,30 +92,6 @@ def test_memory_is_used_again_once_the_last_of_three_streams_is_joined(reuse):
     assert capture.replayed() == [3, 3, 3, 5, 6]
 
 
-def test_memory_that_a_stream_may_still_read_is_not_used_again(reuse):
-    with Capture(sides=2) as capture:
-        data = capture.given_back()
-        joined, read_later = capture.sides
-        capture.stream.wait_stream(joined)
-        others = {capture.allocate(value) for value in range(5, 9)}
-    assert data not in others
-    assert capture.replayed() == [3, 3, 5, 6, 7, 8]
-    assert read_later.query()
-
-
-def test_memory_freed_after_the_join_is_used_again_and_the_capture_ends_well(reuse):
-    with Capture(sides=1) as capture:
-        data = empty(SIZE).fill_(3)
-        capture.read_on(capture.sides[0], data)
-        capture.stream.wait_stream(capture.sides[0])
-        place = data.data_ptr()
-        del data
-        again = capture.allocate(5)
-        capture.sides.clear()
-    assert again == place
-    assert capture.replayed() == [3, 5]
-
-
 def test_without_the_setting_memory_comes_back_when_the_capture_has_ended():
     let_captures_reuse(False)
     with Capture(sides=1) as capture:

@@ -16,8 +16,6 @@ pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is 
 
 SECOND = 10**9
 NON_BLOCKING = 1
-LONG = 3600 * SECOND
-
 _moments = itertools.count(10**12, SECOND)
 
 
@@ -71,14 +69,6 @@ def test_memory_of_a_destroyed_stream_is_given_back():
         empty(64 * MIB).zero_()
     torch.cuda.empty_cache()
     assert frugal_alloc.memory_stats()["reserved_bytes"] <= before + 2 * MIB
-
-
-def test_stream_that_recorded_memory_is_destroyed_after_it_is_freed():
-    tensor = empty(64 * MIB)
-    with external_stream() as stream:
-        tensor.record_stream(stream)
-        del tensor
-    use_everything()
 
 
 def test_tensor_of_a_destroyed_stream_is_shared():
@@ -177,20 +167,6 @@ def test_memory_is_not_reused_across_a_green_contexts_border_before_its_work_is_
         address = freed_while_busy(simulation)
     with second:
         assert address not in addresses_had()
-
-
-@simulated_gpu
-def test_no_byte_is_reused_too_early_in_and_outside_of_a_green_context(green_handle):
-    simulation = clock()
-    with simulation.nothing_unordered():
-        for iteration in range(6):
-            with inside(green_handle):
-                tensor = empty(20 * MIB).zero_()
-                if iteration % 2:
-                    tensor.record_stream(torch.cuda.current_stream())
-                del tensor
-            empty((20 + iteration) * MIB).zero_()
-            torch.cuda.synchronize()
 
 
 def test_stream_of_a_green_context_is_forgotten_with_it(green):

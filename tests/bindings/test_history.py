@@ -1,16 +1,14 @@
 """Snapshots, the recorded history and the profiler: what they say of our memory."""
 
 import os
-import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
 import pytest
 import torch
-from binding_helpers import MIB, collect, empty, is_ours, limit, natively, segment_of
+from binding_helpers import MIB, collect, empty, limit, natively
 from frugal_alloc import memory_stats
-from torch.cuda import _memory_viz
 
 
 @pytest.fixture
@@ -22,13 +20,6 @@ def recording():
 
 def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def test_our_segments_are_expandable_ones():
-    segment = segment_of(empty(7 * MIB))
-    assert segment["is_expandable"]
-    assert segment["segment_type"] == "large"
-    assert segment_of(empty(100))["segment_type"] == "small"
 
 
 def test_blocks_fill_their_segments():
@@ -61,21 +52,6 @@ def test_segments_are_in_the_order_of_addresses():
     addresses = [segment["address"] for segment in torch.cuda.memory_snapshot()]
     assert addresses == sorted(addresses)
     del native, ours
-
-
-def test_mapping_is_traced(recording):
-    collect()
-    torch.cuda.empty_cache()
-    tensor = empty(100 * MIB)
-    address = tensor.data_ptr()
-    del tensor
-    torch.cuda.empty_cache()
-    trace = torch.cuda.memory._snapshot()["device_traces"][0]
-    actions = [entry["action"] for entry in trace]
-    assert "segment_map" in actions
-    assert "segment_unmap" in actions
-    mapped = [e for e in trace if e["action"] == "segment_map" and e["addr"] <= address < e["addr"] + e["size"]]
-    assert mapped
 
 
 def test_traced_snapshot_counts_natives_memory_and_ours_once(recording):
@@ -207,19 +183,6 @@ def test_trace_of_stitches_leads_back_to_where_it_began(recording):
     at_start = State(before)
     assert state.blocks == at_start.blocks
     assert state.ranges == at_start.ranges
-
-
-def test_dumped_snapshot_can_be_plotted(recording, tmp_path):
-    held = [empty(MIB * size) for size in (1, 3, 8)]
-    del held[1]
-    path = tmp_path / "snapshot.pickle"
-    torch.cuda.memory._dump_snapshot(str(path))
-    with path.open("rb") as file:
-        snapshot = pickle.load(file)
-    assert is_ours(held[0])
-    assert "<html" in _memory_viz.trace_plot(snapshot)
-    assert "<html" in _memory_viz.segment_plot(snapshot)
-    assert "MiB" in _memory_viz.segsum(snapshot)
 
 
 def test_history_under_four_threads(recording):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from binding_helpers import MIB, run_python, simulated_gpu
+from binding_helpers import run_python
 
 HERE = Path(__file__).parent
 ALLOCATORS = ("native", "expandable", "frugal", "frugal, later")
@@ -46,14 +46,6 @@ def test_sites_name_the_line_and_in_backward_that_of_the_forward(allocator: str)
     assert found["frees"] in ([], [0])
 
 
-@pytest.mark.parametrize("allocator", ALLOCATORS[:3])
-def test_running_out_of_memory_is_told_with_its_line(allocator: str) -> None:
-    found = run("run_out", allocator, allocator=allocator)
-    assert found["bytes"] == 1 << 45
-    assert found["gpu"] == 0
-    assert found["place"] == ["run_out", 3]
-
-
 def test_marks_and_labels_stand_where_they_were_made_and_a_file_has_what_is_read(tmp_path: Path) -> None:
     found = run("mark_and_label", str(tmp_path / "journal"))
     # Mark, allocation, label, the free that was asked for and completed, two marks.
@@ -78,17 +70,3 @@ def test_a_child_by_fork_begins_anew() -> None:
     assert found["child"] == "0 True 1 ['heard']"
     assert found["texts"] == ["of the parent", "after the fork"]
     assert found["allocations"] == 1
-
-
-@simulated_gpu
-def test_what_the_gpu_holds_is_told_with_each_event() -> None:
-    first, second = run("watch_used")["used"]
-    # A segment of 50 MiB, and one of 2 MiB for small blocks.
-    assert first >= 50 * MIB
-    assert second == first + 2 * MIB
-
-
-@simulated_gpu
-def test_copies_from_the_host_label_their_destination() -> None:
-    found = run("watch_copies")
-    assert found["copied"] == ([[0, 4 * MIB]] if found["observes"] else [])

@@ -34,36 +34,6 @@ def turn(seed):
     second.replay()
     return y
 """
-BATCHES = """
-pool, x = torch.cuda.graph_pool_handle(), torch.zeros(64, 1024, device="cuda")
-weight = torch.eye(1024, device="cuda") * 3
-def model(batch):
-    def run():
-        hidden = x[:batch]
-        for _ in range(3):
-            hidden = torch.relu(hidden @ weight) + 1
-        return hidden
-    return run
-graphs = [captured(model(batch), pool) for batch in (64, 48, 32, 16, 8, 4, 2, 1)]
-def turn(seed):
-    results = []
-    for graph, y in graphs:
-        x.copy_((torch.arange(x.numel()).view(x.shape) + seed) % 7)
-        graph.replay()
-        results.append(y.clone().flatten())
-    return torch.cat(results)
-"""
-GRAPHED_CALLABLES = """
-torch.manual_seed(1)
-layer = torch.nn.Linear(512, 512).cuda()
-sample = torch.randn(256, 512, device="cuda", requires_grad=True)
-graphed = torch.cuda.make_graphed_callables(layer, (sample,))
-def turn(seed):
-    layer.zero_grad()
-    x = torch.full((256, 512), float(seed), device="cuda", requires_grad=True)
-    graphed(x).sum().backward()
-    return torch.cat([x.grad.flatten(), layer.weight.grad.flatten()])
-"""
 A_WHOLE_STEP = """
 torch.manual_seed(1)
 layer = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.Tanh(), torch.nn.Linear(512, 1)).cuda()
@@ -83,23 +53,6 @@ def turn(seed):
     x.fill_(seed / 10)
     graph.replay()
     return torch.cat([loss.detach().view(1)] + [one.grad.flatten() for one in layer.parameters()])
-"""
-TWO_STREAMS = """
-x, side = torch.zeros(3 * MIB, device="cuda"), torch.cuda.Stream()
-def branches():
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        other = x * 5
-        for _ in range(3):
-            other = other + 1
-    mine = x * 7
-    torch.cuda.current_stream().wait_stream(side)
-    return mine - other
-graph, y = captured(branches)
-def turn(seed):
-    x.fill_(seed)
-    graph.replay()
-    return y
 """
 WITHIN_A_MEM_POOL = """
 pool, x = torch.cuda.MemPool(), torch.zeros(3 * MIB, device="cuda")
@@ -131,10 +84,7 @@ def turn(seed):
 REPLAYED = {
     "one": ONE,
     "what was initialised once": INITIALISED_ONCE,
-    "batches": BATCHES,
-    "graphed callables": GRAPHED_CALLABLES,
     "a whole step": A_WHOLE_STEP,
-    "two streams": TWO_STREAMS,
     "within a MemPool": WITHIN_A_MEM_POOL,
     "results that go": RESULTS_THAT_GO,
 }
@@ -189,35 +139,6 @@ report(slept=slept, whole=whole)
     )
     assert result["whole"] == [True] * 3
     assert min(result["slept"]) > 0
-
-
-@simulated_gpu
-def test_where_a_call_fails_all_of_a_graph_sleeps_or_nothing():
-    result = sleeping(
-        INITIALISED_ONCE,
-        FAULTS
-        + """
-errors, lost = 0, []
-for kind in ("sync", "create", "map", "set_access", "unmap", "release"):
-    for call in range(1, 8):
-        for turns in (frugal_alloc.sleep, frugal_alloc.wake):
-            # Twice, since one failure is made up for.
-            set_faults(f"driver.{kind}@{call}=unknown,driver.{kind}@{call + 1}=unknown".encode())
-            before = frugal_alloc.asleep()
-            try:
-                turns("graphs")
-            except frugal_alloc.FrugalAllocError:
-                errors += 1
-                if frugal_alloc.asleep() != before:
-                    lost.append((kind, call, turns.__name__))
-            set_faults(b"")
-        frugal_alloc.wake("graphs")
-        if not same():
-            lost.append((kind, call))
-report(errors=errors, lost=lost)
-""",
-    )
-    assert result["lost"] == [] and result["errors"] > 3
 
 
 def test_a_wake_that_fails_and_cannot_be_undone_loses_nothing():
@@ -382,16 +303,3 @@ report(woken=woken, y=y[:1].tolist(), asleep=asleep)
     # Its random numbers' state is a tensor that others may hold.
     assert result["woken"] <= 1024 and sum(result["asleep"].values()) <= 1024, result
     assert result["y"] == [6.0]
-
-
-def test_without_the_setting_graphs_stay_awake():
-    result = sleeping(
-        ONE,
-        """
-slept = frugal_alloc.sleep("graphs")
-frugal_alloc.wake()
-report(slept=str(slept), same=same())
-""",
-        FRUGAL_ALLOC_CONF=None,
-    )
-    assert "memory of cudaMalloc" in result["slept"] and result["same"]

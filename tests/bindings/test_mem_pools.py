@@ -20,7 +20,6 @@ from binding_helpers import (
     room,
     segment_of,
 )
-from frugal_alloc import _native
 
 pytestmark = pytest.mark.usefixtures("nothing_is_cached")
 
@@ -43,28 +42,6 @@ def test_memory_of_a_pool_is_ours_and_is_in_its_snapshot():
     snapshot = torch.cuda.memory._snapshot()
     assert segment_of(tensor, snapshot)["segment_pool_id"] == pool.id
     assert segment_of(ordinary, snapshot)["segment_pool_id"] == (0, 0)
-
-
-def test_a_pool_is_counted_as_it_is_held():
-    pool = torch.cuda.MemPool()
-    counts = [pool.use_count()]
-    with torch.cuda.use_mem_pool(pool):
-        counts.append(pool.use_count())
-    counts.append(pool.use_count())
-    assert counts == [1, 2, 1]
-
-
-def test_history_tells_whose_memory_it_is():
-    torch.cuda.memory._record_memory_history(max_entries=100)
-    pool = torch.cuda.MemPool()
-    tensor, ordinary = pooled(pool, 3 * MIB), empty(5 * MIB)
-    trace = torch.cuda.memory._snapshot()["device_traces"][0]
-    torch.cuda.memory._record_memory_history(None)
-    made = {entry["addr"]: entry for entry in trace if entry["action"] == "alloc"}
-    assert {tensor.data_ptr(), ordinary.data_ptr()} <= made.keys()
-    if "segment_pool_id" in made[tensor.data_ptr()]:
-        assert made[tensor.data_ptr()]["segment_pool_id"] == pool.id
-        assert made[ordinary.data_ptr()]["segment_pool_id"] == (0, 0)
 
 
 def test_an_error_in_a_pool_tells_of_all_our_memory():
@@ -99,17 +76,6 @@ def test_each_thread_and_each_inner_pool_has_its_own():
     assert all(map(is_ours, held))
 
 
-def test_idle_memory_of_a_pool_goes_back_although_it_is_open():
-    pool = torch.cuda.MemPool()
-    release_idle = _native.load().release_idle
-    with torch.cuda.use_mem_pool(pool):
-        empty(64 * MIB)
-        torch.cuda.synchronize()
-        release_idle()
-        assert release_idle() >= 64 * MIB
-        assert bytes_of(pool) == (0, 0)
-
-
 def test_emptying_the_cache_leaves_open_pools_alone_as_natives_does():
     pool, other = torch.cuda.MemPool(), torch.cuda.MemPool()
     pooled(other, 3 * MIB)
@@ -130,16 +96,6 @@ def test_a_pool_that_is_gone_gives_its_memory_back_at_once():
     gc.collect()
     assert torch.cuda.memory_reserved() - before == 6 * MIB
     assert is_ours(kept)
-
-
-def test_free_memory_of_a_pool_serves_others_before_memory_is_out():
-    with room(6 * GIB):
-        pool = torch.cuda.MemPool()
-        pooled(pool, 4 * GIB)
-        held = empty(5 * GIB)
-        assert is_ours(held)
-        del held
-        assert is_ours(pooled(pool, 5 * GIB))
 
 
 def test_pieces_that_cannot_move_serve_others_where_the_pool_is_for_that():
@@ -211,19 +167,6 @@ def test_a_pool_that_others_capture_beside_stays_movable():
         assert thread.submit(pooled, pool, 3 * MIB).result().is_cuda
         result = empty(MIB)
     assert not is_mapped(result) and is_mapped(pooled(pool, 3 * MIB))
-
-
-def test_live_memory_of_a_pool_that_is_gone_stays_for_a_graph_of_another():
-    pool, other = torch.cuda.MemPool(), torch.cuda.MemPool()
-    workspace = pooled(pool, 4 * MIB).fill_(7)
-    address = workspace.data_ptr()
-    graph, result = captured(workspace, pool=other.id)
-    del pool
-    collect()
-    torch.cuda.empty_cache()
-    graph.replay()
-    assert workspace.data_ptr() == address
-    assert workspace.cpu().eq(7).all() and result.cpu().eq(7).all()
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is only one GPU")

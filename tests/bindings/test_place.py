@@ -106,23 +106,6 @@ def test_what_is_no_tensor_on_a_gpu_is_refused(what, why):
         frugal_alloc.keep_in_place(what)
 
 
-def test_memory_that_is_kept_twice_stays_until_both_are_released_and_releasing_again_does_nothing():
-    result = run_well(
-        TWO_PIECES
-        + """
-kept = [frugal_alloc.keep_in_place(first) for _ in range(2)]
-del first, last
-kept[0].release()
-kept[0].release()
-report(once=allocates(100))
-with kept[1]:
-    pass
-report(twice=allocates(100))
-"""
-    )
-    assert (result["once"], result["twice"]) == (False, True)
-
-
 def test_sparse_tensors_are_refused():
     with pytest.raises(FrugalAllocError, match="sparse"):
         in_place.keep(torch.sparse_coo_tensor(torch.zeros(1, 1, dtype=torch.int64), [1.0], (2,), device="cuda"))

@@ -12,7 +12,6 @@ import frugal_alloc
 import pytest
 import torch
 from binding_helpers import GIB, MIB, collect, empty, room, run_well
-from frugal_alloc._out_of_memory.ownership import Ownership
 from frugal_alloc._report import page, schema
 
 
@@ -230,28 +229,6 @@ def test_text_and_top_have_the_largest_pools() -> None:
     )
     assert f"GPU 0: 64.00 MiB  CUDA graphs of {place}: {sentence}" in shown.stdout
     del held
-
-
-def test_no_pool_has_no_line() -> None:
-    row_without = row() | {"pools": [], "private_pools": []}
-    report = frugal_alloc.report()
-    report.document["gpus"] = [row_without]
-    assert "  of it " not in str(report)
-
-
-def test_advice_leaves_out_what_a_graph_keeps() -> None:
-    """The output goes back to the graph's pool, of which nobody else can have anything while there is the graph."""
-    from collections import Counter
-
-    graph, values, result = capture()
-    variables = {"values": values, "result": result}
-    del values, result
-    held: Counter[int] = Counter()
-    ownership = Ownership(0)
-    assert ownership.freed_by_dropping([variables["values"]], held + Counter()) == 64 * MIB
-    assert ownership.freed_by_dropping([variables["result"]], held + Counter()) == 0
-    graph.reset()
-    assert Ownership(0).freed_by_dropping([variables["result"]], held + Counter()) == 64 * MIB
 
 
 def test_an_error_beside_a_graph_names_only_variables_that_free_memory() -> None:

@@ -1,22 +1,15 @@
 """CUDA graphs: memory of ours that stays where it is, within the same limit as all other."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 import torch
 from binding_helpers import (
-    GIB,
     MIB,
-    Simulation,
     captured,
     empty,
     is_mapped,
     is_ours,
-    limit,
-    pooled,
     run_python,
     segment_of,
-    simulated_gpu,
 )
 
 pytestmark = pytest.mark.usefixtures("nothing_is_cached")
@@ -58,39 +51,6 @@ def test_our_memory_freed_while_capturing_is_kept_from_the_graph():
     before = torch.cuda.memory_stats()["active_bytes.all.current"]
     torch.cuda.empty_cache()
     assert torch.cuda.memory_stats()["active_bytes.all.current"] <= before
-
-
-def test_nobody_asks_whether_a_captured_stream_has_passed():
-    graph = torch.cuda.CUDAGraph()
-    stream, other = torch.cuda.Stream(), torch.cuda.Stream()
-    victim = empty(6 * MIB)
-    victim.record_stream(stream)
-    with torch.cuda.graph(graph, stream=stream):
-        inside = empty(MIB)
-        del victim
-        with torch.cuda.stream(other):
-            outside = empty(6 * MIB)
-    graph.replay()
-    assert (is_mapped(inside), is_mapped(outside)) == (False, True)
-
-
-def test_another_thread_allocates_while_one_captures():
-    def allocate() -> bool:
-        stream = torch.cuda.Stream()
-        with torch.cuda.stream(stream):
-            tensors = [empty((i + 1) * 5 * MIB) for i in range(20)]
-            for tensor in tensors:
-                tensor.record_stream(torch.cuda.default_stream())
-            ours = all(map(is_ours, tensors))
-            del tensors
-        return ours
-
-    graph = torch.cuda.CUDAGraph()
-    with ThreadPoolExecutor(1) as thread, torch.cuda.graph(graph):
-        empty(MIB)
-        assert thread.submit(allocate).result()
-    graph.replay()
-    torch.cuda.synchronize()
 
 
 def test_a_module_is_trained_as_a_graph():
@@ -157,34 +117,3 @@ report(left=torch.cuda.memory_allocated() >> 20)
 
 
 # --- What there is for all
-
-
-def test_a_limit_is_for_pools_and_ordinary_memory_together():
-    pool = torch.cuda.MemPool(no_split=True)
-    with limit(4 * GIB):
-        kept = empty(3 * GIB)
-        with pytest.raises(torch.OutOfMemoryError):
-            pooled(pool, 2 * GIB)
-        del kept  # idle memory goes where it is wanted
-        tensor = pooled(pool, 3 * GIB)
-        with pytest.raises(torch.OutOfMemoryError):
-            empty(2 * GIB)
-        assert torch.cuda.get_per_process_memory_fraction() == pytest.approx(4 * GIB / torch.cuda.mem_get_info()[1])
-    del tensor
-
-
-@simulated_gpu
-@pytest.mark.parametrize("no_split", [False, True])
-def test_memory_of_a_pool_used_by_another_stream_is_reused_only_after_it(no_split):
-    simulation, now = Simulation(), 10**13 if no_split else 10**12
-    simulation.set_clock(now)
-    pool, user = torch.cuda.MemPool(no_split=no_split), torch.cuda.Stream()
-    with simulation.nothing_unordered():
-        for _ in range(3):
-            tensor = pooled(pool, 3 * MIB).zero_()
-            user.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(user):
-                tensor.sum()
-            simulation.keep_busy(user, 2 * now)
-            tensor.record_stream(user)
-            del tensor

@@ -4,7 +4,7 @@ import errno
 from pathlib import Path
 
 import pytest
-from binding_helpers import run_python, run_well
+from binding_helpers import run_python
 
 MIB = 1 << 20
 HERE = Path(__file__).parent
@@ -117,61 +117,6 @@ report(done=True)
     assert (result["done"], result["status"], result["stderr"]) == (True, 0, "")
 
 
-def test_child_by_fork_of_a_process_without_cuda_uses_it():
-    result = run_python(
-        """
-import multiprocessing, torch, frugal_alloc
-frugal_alloc.enable()
-def work(size):
-    tensor = torch.empty(size, device="cuda")
-    return frugal_alloc._native.load().owns(tensor.data_ptr()), torch.cuda.memory_allocated()
-with multiprocessing.get_context("fork").Pool(1) as pool:
-    report(child=pool.apply(work, (1024,)))
-report(parent=work(1024))
-"""
-    )
-    assert (result["child"], result["parent"]) == ([True, 4096], [True, 4096]), result["stderr"]
-
-
-def test_child_by_fork_of_a_process_with_cuda_leaves_its_memory_alone():
-    result = run_python(
-        """
-import gc, multiprocessing, torch, frugal_alloc
-torch.empty(9, device="cuda")
-older = torch.empty(MIB := 1 << 20, dtype=torch.uint8, device="cuda")
-frugal_alloc.enable()
-held = [torch.arange(1000).cuda(), torch.empty(8 * MIB, dtype=torch.uint8, device="cuda"), older]
-held[1].record_stream(torch.cuda.Stream())
-del older
-allocated = torch.cuda.memory_allocated()
-
-def work():
-    held.clear()
-    gc.collect()
-    torch.cuda.empty_cache()
-    said = {"allocated": torch.cuda.memory_allocated(), "stats": frugal_alloc.memory_stats(0)}
-    try:
-        torch.empty(9, device="cuda")
-    except RuntimeError as error:
-        said["error"] = str(error)
-    frugal_alloc.disable()
-    return said
-
-with multiprocessing.get_context("fork").Pool(1) as pool:
-    report(child=pool.apply(work))
-report(sum=int(held[0].cpu().sum()), kept=torch.cuda.memory_allocated() == allocated)
-held.clear()
-torch.cuda.synchronize()
-report(left=torch.cuda.memory_allocated())
-"""
-    )
-    assert result["status"] == 0, result["stderr"]
-    child = result["child"]
-    assert "Cannot re-initialize CUDA in forked subprocess" in child["error"]
-    assert (child["allocated"], set(child["stats"].values())) == (0, {0})
-    assert (result["sum"], result["kept"], result["left"]) == (499_500, True, 0)
-
-
 def test_children_by_fork_end_well_while_other_threads_allocate():
     result = run_python(
         """
@@ -202,37 +147,3 @@ report(statuses=list(statuses), held=len(held))
 """
     )
     assert (result["statuses"], result["held"], result["status"]) == ([0], 10, 0), result["stderr"]
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_of_a_data_loader_feed_the_gpu(method):
-    result = run_well(
-        f"""
-import torch, frugal_alloc
-from torch.utils.data import DataLoader, TensorDataset
-frugal_alloc.enable()
-model = torch.empty(1000, device="cuda")
-batches = DataLoader(TensorDataset(torch.arange(64)), batch_size=8, num_workers=2, pin_memory=True,
-                     multiprocessing_context={method!r}, persistent_workers=True)
-for epoch in range(2):
-    report(**{{f"sum_{{epoch}}": sum(int(batch.cuda(non_blocking=True).cpu().sum()) for batch, in batches)}})
-report(pinned=next(iter(batches))[0].is_pinned())
-"""
-    )
-    assert (result["sum_0"], result["sum_1"], result["pinned"]) == (2016, 2016, True), result["stderr"]
-
-
-def test_child_by_spawn_enables_for_itself():
-    result = run_python(
-        '''
-import subprocess, sys, torch, frugal_alloc
-frugal_alloc.enable()
-code = """
-import torch, frugal_alloc
-frugal_alloc.enable()
-print(frugal_alloc._native.load().owns(torch.empty(9, device='cuda').data_ptr()))
-"""
-report(child=subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip())
-'''
-    )
-    assert result["child"] == "True"

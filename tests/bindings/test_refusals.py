@@ -170,49 +170,37 @@ def elf_hash(name: bytes) -> bytes:
     return struct.pack("<I", value)
 
 
-def test_library_for_a_newer_system_is_named(copied_package):
-    package, path = copied_package
-    major, minor = torch.__version__.split(".")[:2]
-    library = package / "_lib" / f"frugal_alloc_torch{major}{minor}.so"
+OURS = "frugal_alloc_torch{}{}.so".format(*torch.__version__.split(".")[:2])
+
+
+def make_for_a_newer_system(library: Path) -> None:
     data = library.read_bytes()
     needed = max(re.findall(rb"GLIBC_2\.\d\d\0", data))[:-1]
     newer = needed[:-2] + b"99"
     library.write_bytes(data.replace(needed, newer).replace(elf_hash(needed), elf_hash(newer)))
-    result = run_python(ON_CPU, PYTHONPATH=path)
-    check_refused(result, "GLIBC_2.99", "older than the one that it was built on", "from its source")
-    assert result["sum"] == 3
 
 
-def test_torch_goes_on_without_a_library_for_it(copied_package):
-    package, path = copied_package
-    for library in package.glob(f"_lib/*_torch{torch.__version__.split('.')[0]}{torch.__version__.split('.')[1]}.so"):
-        library.unlink()
-    result = run_python(ON_CPU, PYTHONPATH=path)
-    check_refused(result, torch.__version__, "install frugal_alloc again", "knows this PyTorch")
-    assert result["sum"] == 3
-
-
-def test_library_of_another_minor_is_not_used(copied_package):
-    package, path = copied_package
-    major, minor = torch.__version__.split(".")[:2]
-    ours = package / "_lib" / f"frugal_alloc_torch{major}{minor}.so"
-    others = sorted(other for other in package.glob("_lib/frugal_alloc_torch*.so") if other != ours)
+def replace_by_another_minors(library: Path) -> None:
+    others = sorted(set(library.parent.glob("frugal_alloc_torch*.so")) - {library})
     if not others:
         pytest.skip("there is no library for another minor to mistake it for")
-    for other in (others[0], others[-1]):
-        shutil.copyfile(other, ours)
-        result = run_python(ON_CPU, PYTHONPATH=path)
-        check_refused(result, ours.name, "install frugal_alloc again")
-        assert result["sum"] == 3
+    shutil.copyfile(others[-1], library)
 
 
-def test_damaged_library_is_named(copied_package):
+LIBRARIES = {
+    "for a newer system": (make_for_a_newer_system, ["GLIBC_2.99", "older than the one that", "from its source"]),
+    "missing": (Path.unlink, [torch.__version__, "install frugal_alloc again", "knows this PyTorch"]),
+    "of another minor": (replace_by_another_minors, [OURS, "install frugal_alloc again"]),
+    "damaged": (lambda library: library.write_bytes(b"not a library"), ["does not load", "install frugal_alloc again"]),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), LIBRARIES.values(), ids=LIBRARIES)
+def test_library_that_will_not_do_is_named_and_torch_goes_on(copied_package, change, words):
     package, path = copied_package
-    for library in package.glob("_lib/frugal_alloc_torch*.so"):
-        library.chmod(0o644)
-        library.write_bytes(b"not a library")
+    change(package / "_lib" / OURS)
     result = run_python(ON_CPU, PYTHONPATH=path)
-    check_refused(result, "does not load", "install frugal_alloc again")
+    check_refused(result, *words)
     assert result["sum"] == 3
 
 

@@ -10,10 +10,8 @@ from typing import Any
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import GIB, MIB, collect, empty, failure
-from frugal_alloc import _native
-from frugal_alloc._native import out_of_memory
-from frugal_alloc._out_of_memory import explain, situation
+from binding_helpers import GIB, collect, empty, failure
+from frugal_alloc._out_of_memory import situation
 from frugal_alloc._report import latest_error
 from frugal_alloc._report.headline import headline
 
@@ -80,46 +78,6 @@ def test_two_lines_in_turn_are_each_looked_into_as_rarely(looks: list[int]) -> N
     assert len(looks) == 2 * 5
 
 
-def test_kinds_are_forgotten_rather_than_gathered_without_end() -> None:
-    facts = _facts()
-    for number in range(1000):
-        explain.count(explain.kind_of(facts, number, ""))
-    assert len(explain._kinds) <= 256
-    assert explain.count(explain.kind_of(facts, 999, "")).met == 2
-
-
-def _facts() -> Any:
-    from frugal_alloc._native.out_of_memory import OutOfMemory
-
-    return OutOfMemory(0, GIB, 1, "too_big", GIB, 0, GIB, 0, GIB, 0, GIB, 0, 0, 0, GIB, "", [])
-
-
-@pytest.fixture
-def collections(monkeypatch: Any) -> list[int]:
-    """The oldest generation of each collection."""
-    seen: list[int] = []
-    run = gc.collect
-
-    def counted(generation: int = 2) -> int:
-        seen.append(generation)
-        return run(generation)
-
-    monkeypatch.setattr(gc, "collect", counted)
-    return seen
-
-
-def allocated() -> list[int]:
-    library = _native.load()
-    return [library.stats(gpu)["allocated_bytes"] for gpu in library.gpus()]
-
-
-def test_collections_in_vain_become_rarer(collections: list[int]) -> None:
-    collector = out_of_memory.Collector(allocated)
-    for _ in range(16):
-        collector.collect()
-    assert [number for number, generation in enumerate(collections, 1) if generation == 2] == [1, 2, 4, 8, 16]
-
-
 def drop_a_cycle_with(size: int) -> None:
     cycle = [empty(size)]
     cycle.append(cycle)
@@ -134,41 +92,12 @@ def no_automatic_collections() -> Iterator[None]:
     gc.enable()
 
 
-def test_a_collection_that_frees_memory_is_followed_by_a_full_one(
-    collections: list[int], no_automatic_collections: None
-) -> None:
-    collector = out_of_memory.Collector(allocated)
-    for _ in range(4):
-        collector.collect()
-        collector.collect()
-        drop_a_cycle_with(8 * MIB)
-        collector.collect()
-    assert collections == [2] * 16
-
-
-def test_where_more_is_in_use_than_before_all_is_collected(collections: list[int]) -> None:
-    collector = out_of_memory.Collector(allocated)
-    held = []
-    for _ in range(6):
-        held.append(empty(4 * MIB))
-        collector.collect()
-    assert collections == [2] * 6
-
-
 def test_garbage_is_found_after_errors_in_vain(no_automatic_collections: None) -> None:
     collect()
     texts_of(7)
     size = torch.cuda.mem_get_info()[0] * 3 // 4
     drop_a_cycle_with(size)
     assert empty(size).numel() == size
-
-
-def test_an_error_after_which_nothing_happened_is_the_headline() -> None:
-    texts_of(1)
-    document = frugal_alloc.report().document
-    assert document["oom"]["went_on"] is False
-    assert headline(document)[0].startswith("Out of memory: ")
-    assert str(frugal_alloc.report()).startswith("frugal_alloc: memory ran out, and the program caught the error\n")
 
 
 def test_a_run_that_goes_on_has_met_errors_and_not_failed() -> None:

@@ -76,6 +76,26 @@ def test_what_is_dropped_is_not_copied_and_can_be_written_anew(name):
     assert is_whole(cache)
 
 
+def test_what_slept_before_is_dropped_and_poisoned_too(name):
+    with frugal_alloc.tag(name):
+        floats = torch.ones(2 * MIB, device="cuda")
+    frugal_alloc.sleep(name)
+    frugal_alloc.sleep(name, drop=name, check="poison")
+    frugal_alloc.wake()
+    assert floats.isnan().all()
+
+
+def test_what_was_dropped_is_nan_where_it_is_poisoned(name):
+    with frugal_alloc.tag(name):
+        floats, whole = torch.ones(MIB, device="cuda"), numbers(8 * MIB)
+        halves = torch.ones(2 * MIB, dtype=torch.bfloat16, device="cuda")
+    kept = tagged(f"kept {name}")
+    frugal_alloc.sleep([name, f"kept {name}"], drop=name, check="poison")
+    frugal_alloc.wake()
+    assert floats.isnan().all() and halves.isnan().all()
+    assert (whole.cpu() == whole[0].cpu()).all() and not is_whole(whole) and is_whole(kept)
+
+
 def test_a_second_sleep_adds_to_the_first_and_each_tag_wakes_by_itself(name):
     one, other = tagged(name), tagged(f"other {name}")
     frugal_alloc.sleep(name)
@@ -98,16 +118,6 @@ def test_a_tag_without_memory_is_none_that_was_misspelt(name):
 
 
 # --- Meanwhile
-
-
-def test_what_is_freed_asleep_is_not_copied_back(name):
-    one, other = tagged(name), tagged(name)
-    allocated = torch.cuda.memory_allocated()
-    frugal_alloc.sleep(name)
-    del one
-    assert torch.cuda.memory_allocated() == allocated - 8 * MIB
-    assert frugal_alloc.wake() == 8 * MIB
-    assert is_whole(other)
 
 
 def test_new_tensors_have_the_memory_of_those_that_sleep(name):

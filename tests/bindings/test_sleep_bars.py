@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import random
 
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import KIB, MIB, simulated_gpu
+from binding_helpers import KIB, MIB
 from sleep_helpers import name, nothing_sleeps_afterwards
 
 __all__ = ["name", "nothing_sleeps_afterwards"]  # fixtures
@@ -59,29 +58,3 @@ def test_what_lives_is_copied_and_the_pages_that_it_has_alone_go_back(name, size
     # What shares a page is told.
     assert slept.slept_bytes + sum(each.bytes for each in slept.stayed) >= live
     assert {each.why for each in slept.stayed} <= {"shares a page with memory that stays awake"}
-
-
-@simulated_gpu
-def test_after_fifty_turns_nothing_more_is_held_than_after_the_first(name):
-    mapped = ctypes.CDLL(None).frugal_sim_mapped_handles
-    mapped.restype = ctypes.c_uint64
-    sizes = [64 * KIB, MIB, 24 * MIB]
-    server, trainer = (drawn(seed, sizes, [f"{name} {seed}"]) for seed in (1, 2))
-    tags = [*server, *trainer]
-    held = []
-    frugal_alloc.sleep(tags[0])
-    for _ in range(50):
-        for wakes, sleeps in (tags, reversed(tags)):
-            frugal_alloc.sleep(sleeps)
-            frugal_alloc.wake(wakes)
-            work = [torch.empty(size, dtype=torch.uint8, device="cuda") for size in sizes * 8]
-            del work
-        held.append(
-            (
-                torch.cuda.memory_reserved(),
-                mapped(),
-                frugal_alloc.memory_stats()["host_copy_bytes"],
-                torch.cuda.mem_get_info(),
-            )
-        )
-    assert set(held) == {held[0]}

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import MIB, collect, simulated_gpu
+from binding_helpers import MIB, simulated_gpu
 from frugal_alloc._sleep.sleeping import Slept
-from sleep_helpers import is_whole, name, nothing_sleeps_afterwards, numbers, sleeps, tagged, workspaces
+from sleep_helpers import is_whole, name, nothing_sleeps_afterwards, sleeps, tagged, workspaces
 from torch import nn
 
 __all__ = ["name", "nothing_sleeps_afterwards"]  # fixtures
@@ -134,41 +134,3 @@ def test_what_the_collector_was_told_to_leave_alone_sleeps_too(name, frozen):
     assert sleeps(local) and sleeps(HELD_BY_A_MODULE[0])
     frugal_alloc.wake()
     assert is_whole(local) and is_whole(HELD_BY_A_MODULE.pop())
-
-
-def test_layers_that_two_models_share_sleep_with_the_tag_they_have(name):
-    with frugal_alloc.tag(name):
-        shared = nn.Linear(1024, 2048, device="cuda")
-    first, second = nn.Sequential(shared), nn.Sequential(shared, nn.ReLU())
-    frugal_alloc.sleep(name)
-    for model in (first, second):
-        with pytest.raises(RuntimeError, match=f"tag '{name}'"):
-            model(torch.ones(2, 1024, device="cuda"))
-    frugal_alloc.wake(name)
-    assert first(torch.ones(2, 1024, device="cuda")).shape == (2, 2048)
-
-
-def test_tensors_freed_asleep_are_in_no_snapshot(name):
-    collect()
-    torch.cuda.empty_cache()
-
-    def shown() -> int:
-        return sum(segment["total_size"] for segment in torch.cuda.memory_snapshot())
-
-    before = shown()
-    tensors = [tagged(name, 64 * MIB) for _ in range(4)]
-    frugal_alloc.sleep(name)
-    del tensors
-    assert shown() == before == torch.cuda.memory_reserved()
-
-
-def test_a_second_sleep_marks_only_what_it_put_to_sleep(name, monkeypatch):
-    library = frugal_alloc._native.load()
-    mark, marked = library.mark_asleep, []
-    monkeypatch.setattr(library, "mark_asleep", lambda *given: marked.append(given) or mark(*given))
-    tensors = [tagged(name) for _ in range(3)]
-    frugal_alloc.sleep(name)
-    more = numbers(8 * MIB)
-    frugal_alloc.retag(more, name)
-    frugal_alloc.sleep(name)
-    assert len(marked) == 4 and all(map(sleeps, [*tensors, more]))

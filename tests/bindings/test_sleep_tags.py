@@ -106,15 +106,6 @@ def test_what_a_task_starts_has_its_tag_until_the_block_is_left(name):
     assert tags_of(made, [name, f"outer {name}"]) == expected
 
 
-def test_a_decorated_coroutine_has_the_tag_while_it_runs(name):
-    @frugal_alloc.tag(name)
-    async def make() -> torch.Tensor:
-        await asyncio.sleep(0)
-        return numbers(8 * MIB)
-
-    assert tags_of({"made": asyncio.run(make())}, [name]) == {"made": name}
-
-
 def test_a_backward_pass_has_its_tasks_tag_and_not_the_latest_one(name):
     model = nn.Linear(1024, 1024, bias=False, device="cuda")
 

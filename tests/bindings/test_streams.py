@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from binding_helpers import MIB, Simulation, empty, is_ours, segment_of, simulated_gpu, use_on_several_streams
+from binding_helpers import MIB, Simulation, empty, segment_of, simulated_gpu, use_on_several_streams
 
 SECOND = 10**9
 
@@ -64,15 +64,6 @@ def test_no_byte_is_reused_too_early_whether_history_is_recorded_or_not(around):
     simulation = Simulation()
     with around(), simulation.nothing_unordered():
         use_on_several_streams(simulation, now_plus)
-
-
-def test_raw_memory_belongs_to_the_stream_that_is_named():
-    stream = torch.cuda.Stream()
-    address = torch.cuda.caching_allocator_alloc(6 * MIB, stream=stream)
-    owner = segment_of(address)["stream"]
-    torch.cuda.caching_allocator_delete(address)
-    assert is_ours(address)
-    assert owner == stream.cuda_stream
 
 
 @simulated_gpu

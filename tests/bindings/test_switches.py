@@ -151,12 +151,6 @@ report(off=others_can_open(empty()))
     assert (result["on"], result["off"]) == (False, True)
 
 
-def test_who_refuses_expandable_segments_by_the_environment_does_not_refuse_us():
-    # torch_memory_saver and vLLM's CuMemAllocator.
-    result = run('report(told=os.environ.get("PYTORCH_CUDA_ALLOC_CONF"))', PYTORCH_CUDA_ALLOC_CONF=None)
-    assert result["told"] is None
-
-
 def test_settings_are_told_as_the_snapshot_has_them():
     # torch 2.12 and newer have this function; an older one is given it.
     result = run_well(

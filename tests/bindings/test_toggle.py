@@ -22,29 +22,6 @@ def test_each_switch_may_be_set_twice():
     assert torch._C._has_Standard_Deleter(tensor.untyped_storage()._cdata)
 
 
-def test_our_tensors_live_on_when_disabled():
-    before = torch.cuda.memory_allocated()
-    tensor = empty(6 * MIB)
-    frugal_alloc.disable()
-    assert is_ours(tensor)
-    assert torch._C._has_Standard_Deleter(tensor.untyped_storage()._cdata)
-    tensor.record_stream(torch.cuda.Stream())
-    del tensor
-    collect()
-    assert torch.cuda.memory_allocated() == before
-
-
-def test_natives_tensors_live_on_when_enabled_again():
-    frugal_alloc.disable()
-    tensor = empty(6 * MIB)
-    frugal_alloc.enable()
-    before = torch.cuda.memory_allocated()
-    tensor.record_stream(torch.cuda.Stream())
-    del tensor
-    torch.cuda.synchronize()
-    assert torch.cuda.memory_allocated() == before - 6 * MIB
-
-
 def test_disabling_gives_idle_memory_back():
     held = empty(200 * MIB)
     del held

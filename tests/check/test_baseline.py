@@ -56,20 +56,13 @@ def with_record(record: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     "content, said",
     [
-        ("", "is empty"),
-        ("{", "is damaged"),
-        ("[" * 100_000, "is damaged"),
         ("[]", "is no baseline"),
-        ('{"a": 1}', "is no baseline"),
         (json.dumps({**GOOD, "frugal_alloc_check": 2}), "is a baseline of version 2"),
         (json.dumps({**GOOD, "frugal_alloc_check": True}), "is no baseline"),
         (json.dumps({**GOOD, "memory": "x"}), r'is damaged \(memory: a whole number is wanted, not "x"\)'),
         (json.dumps({key: value for key, value in GOOD.items() if key != "torch"}), "torch is missing"),
-        (json.dumps({**GOOD, "records": []}), "records: an object is wanted"),
         (with_record({"peak": 1.5}), r'is damaged \(records\["a"\].peak: a whole number is wanted, not 1.5'),
-        (with_record({"lines": [["a.py", "f"]]}), r'records\["a"\].lines\[0\]: a list of 5 values is wanted'),
         (with_record({"leaks": [["a.py", "f", 1, "x", 3, None]]}), r'records\["a"\].leaks\[0\]\[5\]: a text is wanted'),
-        ("\0\x80abc", "is damaged"),
     ],
 )
 def test_what_is_none_is_refused_in_one_line(tmp_path: Path, content: str, said: str) -> None:

@@ -47,11 +47,6 @@ def test_what_is_less_than_a_thousandth_and_than_a_block_is_noise(before: int, n
         assert compared({"a": first}, {"a": more}, comparison.NOISE).regressions
 
 
-def test_who_holds_what_leaks_is_told_beside_who_made_it() -> None:
-    now = figures(MIB, leaked=4 * MIB, leaks=(line("a.py", 3, 4 * MIB),), holder="list 'kept'")
-    assert text_of(figures(MIB), now) == "test_train: leaks 0.00 -> 4.00 MiB, +4.00 at a.py:3, held by list 'kept'"
-
-
 def test_who_has_no_figure_in_common_with_the_baseline_was_not_compared() -> None:
     unknown = Figures()
     assert compared({"a": unknown, "b": unknown}, {"a": figures(9), "b": unknown}).compared == 0
@@ -101,20 +96,6 @@ def test_what_was_held_before_may_have_served() -> None:
     assert compared({"a": before}, {"a": figures(10, gpu=22 * MIB, calls={"malloc": 9})}).regressions == ()
     assert compared({"a": before}, {"a": figures(10, gpu=24 * MIB)}).regressions
     assert compared({"a": figures(10, gpu=2 * MIB)}, {"a": figures(10, gpu=4 * MIB)}).regressions
-
-
-def test_waste_is_told_as_waste() -> None:
-    before = figures(100 * MIB, gpu=100 * MIB)
-    now = figures(100 * MIB, gpu=160 * MIB, waste=60 * MIB, lines=(line("odd.py", 5, 100 * MIB),))
-    assert text_of(before, now) == (
-        "test_train: allocator's waste 0.00 -> 60.00 MiB, most memory asked for at odd.py:5"
-    )
-    assert compared({"a": before}, {"a": figures(100 * MIB, gpu=100 * MIB, waste=60 * MIB)}).regressions == ()
-
-
-def test_more_calls_of_the_driver_are_told_by_kind() -> None:
-    before, now = figures(1, calls={"malloc": 3, "free": 1}), figures(1, calls={"malloc": 5, "free": 1, "sync": 2})
-    assert text_of(before, now) == "test_train: more driver calls: malloc 3 -> 5, sync 0 -> 2"
 
 
 def test_new_and_missing_ones_are_told_and_do_not_fail() -> None:

@@ -39,29 +39,6 @@ def test_a_peak_is_what_is_in_use_at_a_time() -> None:
     assert window.peak() == (30, 0, {1: 10, 2: 20})
 
 
-def test_what_was_there_before_is_not_the_tests() -> None:
-    made = Journal()
-    made.segment(100)
-    made.take(1, 90)
-    window = made.ledger.open()
-    made.take(2, 7, site=4)
-    made.free(1)
-    assert window.peak() == (7, 0, {4: 7})
-    assert made.ledger.live(window) == [block for block in made.ledger.live() if block.bytes == 7]
-
-
-def test_what_a_fixture_asks_for_within_a_test_is_the_fixtures() -> None:
-    made = Journal()
-    test = made.ledger.open()
-    made.take(1, 10)
-    fixture = made.ledger.open()
-    made.take(2, 50)
-    made.ledger.close(fixture)
-    made.take(3, 1)
-    assert test.peak()[0] == 11
-    assert fixture.peak()[0] == 50
-
-
 def test_waste_is_what_is_held_at_the_peak_and_in_nobodys_hands() -> None:
     made = Journal()
     window = made.ledger.open()
@@ -96,17 +73,6 @@ def test_what_another_stream_was_done_with_meanwhile_is_no_workspace() -> None:
     assert window.peak() == (80, 0, {1: 80})
 
 
-def test_what_is_kept_can_be_left_out() -> None:
-    made = Journal()
-    window = made.ledger.open()
-    made.take(1, 10)
-    made.take(2, 20)
-    made.free(1)
-    kept = made.ledger.live(window)
-    assert [block.bytes for block in kept] == [20]
-    assert window.peak(without=kept)[0] == 10
-
-
 def test_after_the_end_of_its_peak_only_what_is_kept_counts() -> None:
     made = Journal()
     window = made.ledger.open()
@@ -125,10 +91,3 @@ def test_gpus_have_peaks_of_their_own() -> None:
     made.free(1, gpu=0)
     made.take(1, 20, gpu=1)
     assert window.peak()[0] == 30
-
-
-def test_memory_from_before_the_journal_may_be_freed() -> None:
-    made = Journal()
-    window = made.ledger.open()
-    made.free(77)
-    assert window.peak() == (0, 0, {})

@@ -160,12 +160,3 @@ def test_every_allocator_repeats(tmp_path: Path, allocator: str) -> None:
     project.python = sys.executable
     assert project.baseline["allocator"] == allocator
     assert project.check(SHUFFLE="1").status == 0
-
-
-def test_a_program_repeats(tmp_path: Path) -> None:
-    project = Project(tmp_path)
-    project.write(
-        "train.py", "import torch\nmodel = torch.nn.Linear(512, 512).cuda()\nmodel(torch.ones(9, 512).cuda())"
-    )
-    assert project.check("--update", "--values", "none", command=[project.python, "train.py"]).status == 0
-    assert project.check(command=[sys.executable, "train.py"]).status == 0

@@ -8,7 +8,6 @@ import platform
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import frugal_alloc
@@ -109,31 +108,6 @@ def test_driver_that_has_or_keeps_less_is_said_to_lose_something(
     found = doctor(program, "--memory", "2GiB", **{variable: value})
     assert found[subject][0] == "less" and part in found[subject][1]
     assert found["trial"][0] == "ok"
-
-
-def _fake_torch(folder: Path, version: str, cuda: str) -> Path:
-    (folder / "torch").mkdir()
-    (folder / "torch" / "__init__.py").write_text("raise ImportError('not a real one')")
-    (folder / "torch" / "version.py").write_text(f"__version__ = '{version}'\ncuda: Optional[str] = {cuda}\n")
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("version", "cuda", "expected"),
-    [
-        ("2.11.0+cpu", "None", "is built without CUDA; install a CUDA build of it"),
-        ("2.99.1+cu130", "'13.0'", "has no frugal_alloc_torch299.so for PyTorch 2.99.1+cu130"),
-    ],
-    ids=["CPU only", "unknown minor version"],
-)
-def test_torch_that_will_not_do_is_named_with_what_to_do(
-    version: str, cuda: str, expected: str, program: Any, tmp_path: Path
-) -> None:
-    folder = _fake_torch(tmp_path, version, cuda)
-    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
-    found = doctor(program, PYTHONPATH=path)
-    missing = [finding for verdict, finding in found.values() if verdict == "missing"]
-    assert any(expected in finding for finding in missing), found
 
 
 def test_torch_that_is_not_there_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:

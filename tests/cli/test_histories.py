@@ -152,23 +152,16 @@ def _damaged() -> dict[str, tuple[bytes, str]]:
     def with_entry(**changes: Any) -> bytes:
         return pickle.dumps({"device_traces": [[{**entry, **changes}]], "segments": []})
 
-    # Asks the unpickler for a memo of 2 to the 31 entries.
-    memo_bomb = b"\x80\x04Nr\xff\xff\xff\x7f."
     return {
         "empty": (b"", "is empty"),
-        "empty inside": (gzip.compress(b""), "is empty"),
         "cut short": (good[:-20], "damaged"),
         "cut-short xz": (lzma.compress(good)[:-20], "damaged or cut short"),
-        "cut-short gzip": (gzip.compress(good)[:-9], "damaged or cut short"),
-        "damaged xz": (lzma.compress(good)[:20] + b"????" + lzma.compress(good)[24:], "damaged"),
         "text": (b"not a history\n", "neither a pickle nor JSON"),
         "broken JSON": (b'{"traceEvents": [', "damaged (JSON"),
-        "nested JSON": (b"[" * 200000, "damaged (JSON"),
         "other JSON": (b'{"a": 1}', "is no allocation history"),
         "other pickle": (pickle.dumps([1, 2]), "is no allocation history"),
         "malicious": (pickle.dumps(_Malicious()), "builtins.print"),
         "persistent id": (b"\x80\x04Pid\n.", "refers to objects outside itself"),
-        "memory bomb": (memo_bomb, "far more memory than its size warrants"),
         "nothing recorded": (pickle.dumps({"device_traces": [[]], "segments": []}), "_record_memory_history"),
         "no device": (pickle.dumps({"device_traces": [], "segments": []}), "it has no device"),
         "no segments": (pickle.dumps({"device_traces": [[entry]]}), "its segments is NoneType"),
@@ -199,11 +192,6 @@ def test_missing_file_is_named_with_the_histories_there_are(command: Any) -> Non
     assert outcome.status == 2
     assert "no-such-history does not exist" in outcome.err
     assert "gpt60" in outcome.err
-
-
-def test_folder_is_no_history(tmp_path: Path, command: Any) -> None:
-    outcome = command("replay", tmp_path)
-    assert (outcome.status, outcome.err) == (2, f"frugal-alloc replay: {tmp_path} is a folder; name a file in it\n")
 
 
 def test_file_that_unpacks_to_too_much_is_refused(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-from pathlib import Path
 
 import pytest
 from frugal_alloc._common import host_memory
@@ -39,7 +38,3 @@ def test_limit_on_the_address_space_counts(monkeypatch: pytest.MonkeyPatch) -> N
     assert host_memory.available_bytes() == 300 * MIB
     monkeypatch.setattr(host_memory, "mapped_bytes", lambda: 1100 * MIB)
     assert host_memory.available_bytes() == 0
-
-
-def test_file_that_is_not_there_says_nothing(tmp_path: Path) -> None:
-    assert host_memory._read(tmp_path / "none") == ""

@@ -151,15 +151,6 @@ def test_settings_of_the_user_do_not_change_what_is_measured(
     assert {**before, "ns_per_pair": 0} == {**after, "ns_per_pair": 0}
 
 
-def test_table_has_a_line_for_every_row(history: Path, command: Any) -> None:
-    outcome = command("replay", history, "--allocator", "native,expandable")
-    assert outcome.status == 0
-    title, header, *lines = outcome.out.splitlines()
-    assert title == "small: at most 40.00 MiB allocated; below in MiB"
-    assert header.split() == ["allocator", "reserved", "used", "calls", "driver", "ms", "ns/pair"]
-    assert [line.split()[0] for line in lines[: lines.index("")]] == ["native", "expandable"]
-
-
 def measurement(**changes: Any) -> replays.Measurement:
     """With figures as wide as they get."""
     fields: dict[str, Any] = {field.name: None for field in dataclasses.fields(replays.Measurement)}
@@ -188,27 +179,6 @@ def test_worker_that_crashes_gets_one_line(history: Path, command: Any, monkeypa
     assert outcome.err == "frugal-alloc replay: small.pickle with native: the worker ended with status 1\n"
 
 
-@pytest.mark.parametrize(
-    "events",
-    [
-        [(0, 0, 512, 0, 0, 0), (1, 0, 0, 0, 0, 0), (1, 0, 0, 0, 0, 0)],
-        [(1, 0, 0, 0, 0, 0)],
-        [(0, 0, 512, 0, 0, 0), (0, 0, 512, 0, 0, 0)],
-        [(0, 1, 512, 0, 0, 0)],
-        [(0, 0, 512, 1, 0, 0)],
-        [(0, 0, 512, 0, 0, 0), (1, 0, 0, 0, 1, 2)],
-        [(0, 0, 0, 0, 0, 0)],
-        [(2, 0, 512, 0, 0, 0)],
-    ],
-    ids=["freed twice", "never made", "made twice", "no such", "stream", "late stream", "no size", "operation"],
-)
-def test_events_that_are_no_history_are_refused_by_the_worker(events: list[tuple[int, ...]]) -> None:
-    packed = b"".join(EVENT.pack(*event) for event in events)
-    history = History("bad", packed, 0, allocation_count=1, stream_count=1)
-    with pytest.raises(replays.ReplayError, match="bad with native: the events are not a history"):
-        replays.Replayer().measure(history, "native", 1 << 30, find_minimum=False)
-
-
 def test_worker_refuses_to_run_on_anything_but_the_simulated_gpu(
     history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,16 +186,6 @@ def test_worker_refuses_to_run_on_anything_but_the_simulated_gpu(
     outcome = command("replay", history, "--allocator", "native")
     assert outcome.status == 1
     assert outcome.err.endswith("native: this process does not run on the simulated GPU\n")
-
-
-def test_missing_simulated_gpu_gets_one_line_and_status_2(
-    history: Path, tmp_path: Path, command: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FRUGAL_SIM_LIBRARIES", str(tmp_path))
-    outcome = command("replay", history)
-    assert (outcome.status, outcome.out) == (2, "")
-    assert str(tmp_path) in outcome.err
-    assert outcome.err.count("\n") == 1
 
 
 def _has_children(process: int) -> bool:
@@ -254,27 +214,9 @@ def test_interrupted_replay_ends_with_status_130_and_without_a_traceback() -> No
 class TestSmallestCapacity:
     """The bisection, without a GPU."""
 
-    @pytest.mark.parametrize("true_minimum", [100, 101, 160, 161, 200, 240])
-    def test_finds_the_smallest_to_a_quarter_percent(self, true_minimum: int) -> None:
-        live = 100 * 1024 * MIB
-        minimum = live // 100 * true_minimum
-        found = replays.smallest_capacity(live, 2 * live, 4 * live, lambda size: size >= minimum)
-        assert minimum <= found <= minimum + 0.0025 * live + PAGE
-        assert found % PAGE == 0
-
     def test_tries_capacities_above_what_was_reserved_when_that_does_not_complete(self) -> None:
         found = replays.smallest_capacity(100 * PAGE, 110 * PAGE, 1000 * PAGE, lambda size: size >= 300 * PAGE)
         assert found == 300 * PAGE
-
-    def test_never_tries_more_than_is_known_to_complete(self) -> None:
-        tried: list[int] = []
-
-        def completes(size: int) -> bool:
-            tried.append(size)
-            return size >= 150 * PAGE
-
-        assert replays.smallest_capacity(100 * PAGE, 400 * PAGE, 150 * PAGE, completes) == 150 * PAGE
-        assert max(tried) < 150 * PAGE
 
 
 class TestConditions:
@@ -324,12 +266,6 @@ class TestConditions:
         assert found.peak_reserved_at == 1
         assert found.driver_ns_to_peak == found.driver_ns == 180_000 + 160_000
 
-    def test_giving_memory_back_counts_as_a_host_wait(self) -> None:
-        found = self.measure(self.history([(40 * MIB, 0), (0,), (50 * MIB, 0)]), "native", capacity=60 * MIB)
-        assert found.completed
-        assert found.driver_calls["free"] == 1
-        assert found.host_syncs == found.driver_calls["sync"] + 1
-
     def test_play_that_runs_out_of_memory_says_why(self) -> None:
         found = self.measure(self.history([(40 * MIB, 0)]), "native", capacity=30 * MIB)
         assert not found.completed
@@ -346,15 +282,6 @@ class TestConditions:
         assert found.completed
         assert found.stream_lag == lag
         assert found.driver_calls["stream_wait"] == waits
-
-    def test_stream_has_caught_up_when_the_lag_is_over(self) -> None:
-        # The small ones keep stream 0 busy, if they are its own. Memory for them is there from the first.
-        for stream, waits in ((0, 1), (1, 0)):
-            small = (512, stream)
-            events = [small, (40 * MIB, 0), (1,), small, (2,), small, (3,), small, (38 * MIB, 1)]
-            found = self.measure(self.history(events), "frugal", capacity=42 * MIB, stream_lag=4)
-            assert found.completed
-            assert found.driver_calls["stream_wait"] == waits, stream
 
 
 @pytest.mark.parametrize("allocator", options.ALLOCATORS)

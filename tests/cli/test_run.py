@@ -220,13 +220,6 @@ def test_a_user_who_turned_it_off_gets_the_plain_program(tmp_path: Path, program
     assert (outcome.status, outcome.out, outcome.err) == (0, f"{package} False\n", "")
 
 
-def test_setting_that_is_not_possible_gets_one_line_and_status_2(tmp_path: Path, program: Any) -> None:
-    (tmp_path / "script.py").write_text("print('must not run')")
-    outcome = program(*RUN, tmp_path / "script.py", env=os.environ | {"FRUGAL_ALLOC_CONF": "memory_limit:lots"})
-    assert (outcome.status, outcome.out) == (2, "")
-    assert "FRUGAL_ALLOC_CONF: memory_limit:lots is not possible; memory_limit is a size" in outcome.err
-
-
 # As pip writes it into the folder of commands.
 _LAUNCHER = """import sys
 from frugal_alloc._command.cli import main

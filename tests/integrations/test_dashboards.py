@@ -67,15 +67,3 @@ def test_tensorboard_reads_them(figures: None, tmp_path: Any) -> None:
     events = EventAccumulator(str(tmp_path))
     events.Reload()
     assert [(one.step, one.value) for one in events.Scalars("memory/gpu0/peak")] == [(0, 30), (1, 30), (2, 30)]
-
-
-def test_prometheus_scrapes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
-    from frugal_alloc.integrations import prometheus
-
-    registry = client.CollectorRegistry()
-    collector = prometheus.register(registry)
-    monkeypatch.setattr(_figures, "by_gpu", lambda: {0: FIGURES[0]})
-    assert 'frugal_alloc_peak_bytes{gpu="0"} 30.0' in client.generate_latest(registry).decode()
-    registry.unregister(collector)
-    assert "frugal_alloc" not in client.generate_latest(registry).decode()

@@ -30,11 +30,12 @@ innocent program that says one of these gets no verdict, be it material or not.
 
 Where each line that leaks has a holder of its own, the header names none, and the line ends with "# leak: list 'tasks'"
 or "# leak: list 'tasks' through variable 'inner' of save()", which are the words of HELD and THROUGH, or with "# leak:
-not known".
+not known". A "*" of THROUGH stands for any words.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,11 +84,6 @@ class Claim(NamedTuple):
 
 def all_names() -> list[str]:
     return sorted(path.stem for path in PROGRAMS.glob("*.py"))
-
-
-def names_of_innocents() -> list[str]:
-    """Further programs that leak nothing: the more of them are silent, the surer it is that a report accuses nobody."""
-    return sorted(f"innocent/{path.stem}" for path in PROGRAMS.glob("innocent/*.py"))
 
 
 def read(name: str, file: Path | None = None) -> Claim:
@@ -205,7 +201,8 @@ def _is_holder_right(claim: Claim, holders: list[dict[str, Any]], held: Held | N
     if held is not None:
         # Beside what such a line has kept there may be what it has made just now.
         least = LEAST_OF_A_LINE if claim.held_by_line else 1
-        return [(row["what"], row["through"]) for row in holders] == [held] and holders[0]["share"] >= least
+        is_alone = [row["what"] for row in holders] == [held[0]] and holders[0]["share"] >= least
+        return is_alone and fnmatch.fnmatchcase(holders[0]["through"], held[1])
     what = holders[0]["what"]
     return any(re.search(rf"\b{re.escape(name)}\b", what) for name in claim.holders)
 

@@ -76,20 +76,3 @@ def test_bound_that_the_owner_has(attributes: dict[str, Any], bound: Bound | Non
     owner = Owner(**attributes)
     assert bounds.of(owner.entries, [owner]) == bound
     assert bounds.of(owner.entries, [owner.__dict__, owner]) == bound
-
-
-def test_bound_of_what_only_lies_beside_is_none() -> None:
-    assert bounds.of({1: "one"}, [Owner(capacity=5)]) is None
-
-
-def test_bounds_of_one_name_count_together_if_all_have_one() -> None:
-    parts = [Bound("maxlen", 1, 1, 4), Bound("maxlen", 2, 2, 4)]
-    assert Bound.together(parts) == Bound("maxlen", 3, 3, 8)
-    assert Bound.together([*parts, None]) is None
-    assert Bound.together([]) is None
-
-
-def test_entries_to_come_are_as_large_as_those_that_are_there() -> None:
-    assert Bound("maxlen", 3, 3, 8).entries_to_come == 5
-    assert Bound("maxsize", 2, 1024, 4096).entries_to_come == 6
-    assert Bound("maxsize", 2, 2, 2).entries_to_come == 0

@@ -1,7 +1,7 @@
 """Programs as people write them: the line, the holder and the remedy of a leak are right; the innocent are silent.
 
 What a program's module does may be done by a function, too, which has ended by the time of the report at exit: that
-changes nothing. Most of the innocent, and most programs in a function, are left to FRUGAL_TEST_ALL=1.
+changes nothing. Most programs in a function are left to FRUGAL_TEST_ALL=1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 # Beside the package, what stands for other people's packages in the programs, and their own other files.
 PATHS = (fork_server.BINDINGS, HERE / "libraries" / "site-packages", claims.PROGRAMS)
 ARE_ALL = os.environ.get("FRUGAL_TEST_ALL") == "1"
-NAMES = claims.all_names() + (claims.names_of_innocents() if ARE_ALL else [])
+NAMES = claims.all_names()
 # What is known of these ends with the function: optimizers that train, hooks, what was not yet listed.
 ENDED = ("custom_function_context", "folds_never_let_go", "forward_hook_gathers", "kept_beside_a_full_deque")
 IN_A_FUNCTION = NAMES if ARE_ALL else [name for name in NAMES if name in ENDED or name.startswith("meant_")]

@@ -77,28 +77,3 @@ def test_all_objects_are_looked_at_only_where_a_line_seems_to_leak(start) -> Non
         run.cycles.look()
     # Each becomes rarer by itself.
     assert run.generations == [YOUNG, YOUNG, ALL, ALL]
-
-
-def test_what_was_in_use_once_after_a_collection_is_no_rise_later(start) -> None:
-    run = start(2)
-    run.library.allocated[1] = 100 * MIB
-    run.cycles.look()
-    run.library.allocated = {0: 50 * MIB, 1: 20 * MIB}
-    run.cycles.look()
-    run.cycles.look()
-    assert run.collections == 2
-    run.library.allocated[1] = 100 * MIB
-    for _ in range(4):
-        run.cycles.look()
-    assert run.collections == 2
-
-
-def test_site_is_named_after_three_collections_that_freed_its_memory(start) -> None:
-    run = start()
-    run.collect = lambda: run.library.hold(10 * MIB, blocks=2)
-    while run.collections < 3:
-        assert run.cycles.found() == []
-        run.library.hold(30 * MIB, blocks=7)
-        run.cycles.look()
-    (found,) = run.cycles.found()
-    assert (found.site, found.bytes, found.blocks, found.epochs) == (1, 20 * MIB, 5, 3)

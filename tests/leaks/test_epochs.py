@@ -64,13 +64,6 @@ def test_backward_passes_before_the_first_step_of_an_optimizer_are_no_steps(epoc
     assert epochs.steps_per_epoch == 10
 
 
-def test_without_steps_each_call_ends_an_epoch(epochs, library):
-    for _ in range(50):
-        epochs.end(called=True)
-    assert library.epochs_ended() == 50
-    assert epochs.found_by == "called"
-
-
 def test_calls_start_the_count_anew(epochs):
     for _ in range(5):
         steps(epochs, 10)
@@ -211,14 +204,6 @@ def test_loop_that_breaks_off_ends_its_epoch_when_it_starts_over(loop):
             loop.give(iterator)
             loop.steps += 1
     assert loop.ends == 3
-
-
-def test_first_batch_alone_tells_nothing(loop):
-    loader = Thing()
-    for _ in range(10):
-        loop.give(loop.start(loader))
-        loop.steps += 1
-    assert loop.ends == 0
 
 
 def test_loaders_are_not_kept(loop):

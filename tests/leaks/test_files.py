@@ -159,15 +159,6 @@ def test_line_that_is_none_is_refused_with_its_number(line, tmp_path):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("content", [None, b"\xff\xfe leak"])
-def test_file_that_cannot_be_read_is_refused(content, tmp_path):
-    path = tmp_path / "list"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(frugal_alloc.FrugalAllocError, match="cannot be read"):
-        declarations.read_suppressions(str(path))
-
-
 def test_without_tracking_all_of_it_still_answers(run_program):
     program = """
 import json, frugal_alloc, torch

@@ -10,10 +10,8 @@ from collections.abc import Callable
 import frugal_alloc
 import pytest
 import torch
-from frugal_alloc import _tracking
 from frugal_alloc._tracking.timeline import OF_LOADER
 from frugal_alloc._tracking.tracker import Tracker
-from tensors_on_gpu import MIB, tensor
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
@@ -68,25 +66,6 @@ def test_loader_of_any_kind_is_watched(make: Callable[[], DataLoader], steps: in
         training(loader)
     assert tracking.epochs.found_by == "data_loader"
     assert (tracking.epochs.ended, tracking.epochs.steps, tracking.failure) == (2, steps, "")
-
-
-def test_loaders_end_no_epoch_once_the_program_says_where_they_end(tracking: Tracker) -> None:
-    loader = DataLoader(data(), batch_size=8)
-    for _ in range(5):
-        training(loader)
-    frugal_alloc.epoch_end()
-    for _ in range(5):
-        training(loader)
-    assert (tracking.epochs.found_by, tracking.epochs.ended) == ("called", 1)
-
-
-def test_memory_of_tensors_is_not_outside() -> None:
-    # So that the tensor takes memory of the device's.
-    torch.cuda.empty_cache()
-    before = _tracking.outside.amount(0)
-    kept = tensor(100 * MIB)
-    assert _tracking.outside.amount(0) == before
-    del kept
 
 
 def test_batch_sizes_are_known_with_their_peaks(tracking: Tracker) -> None:

@@ -33,16 +33,16 @@ def pool(number: int, kept: int, site: int = 1, holders: int = 1) -> PrivatePool
 
 @pytest.fixture
 def look_at_pools(monkeypatch: pytest.MonkeyPatch):
-    """look_at_pools(pools, by end) -> what is found, and by how much each pool has grown."""
+    """look_at_pools(pools, by end) -> what is found."""
     monkeypatch.setattr(outside, "amount", lambda gpu: None)
 
-    def looked(ends: list[list[PrivatePool]]) -> tuple[list[Finding], dict[int, int]]:
+    def looked(ends: list[list[PrivatePool]]) -> list[Finding]:
         library = FakeLibrary()
         watch = Outside(library)
         for number, pools in enumerate(ends):
             library.pools = pools
             watch.look(number)
-        return watch.found_in_pools(), {pool.id[0]: grown for pool, grown in watch.grown_pools(0)}
+        return watch.found_in_pools()
 
     return looked
 
@@ -72,19 +72,6 @@ def test_two_ends_after_the_same_step_are_one(look) -> None:
     assert found.epochs == 8
 
 
-def test_what_more_and_more_pools_keep_is_a_leak_of_the_line_that_has_made_most(look_at_pools) -> None:
-    ends = [[pool(n, 10, site=7 if n % 3 else 8) for n in range(end + 1)] for end in range(10)]
-    (found,), grown = look_at_pools(ends)
-    assert (found.kind, found.gpu, found.site, found.bytes, found.epochs) == ("leak", 0, 7, 90 * MIB, 10)
-    assert found.bytes_per_epoch == 10 * MIB
-    assert grown == dict.fromkeys(range(1, 10), 10 * MIB)
-
-
-def test_one_pool_that_keeps_more_and_more_is_a_leak(look_at_pools) -> None:
-    (found,), grown = look_at_pools([[pool(1, 4 * end), pool(2, 50, site=2)] for end in range(10)])
-    assert (found.site, found.bytes, grown) == (1, 36 * MIB, {1: 36 * MIB})
-
-
 @pytest.mark.parametrize(
     "ends",
     [
@@ -95,4 +82,4 @@ def test_one_pool_that_keeps_more_and_more_is_a_leak(look_at_pools) -> None:
     ids=["one in the place of another", "released", "each shape has its graph"],
 )
 def test_pools_that_do_not_become_more_are_no_leak(look_at_pools, ends: list[list[PrivatePool]]) -> None:
-    assert look_at_pools(ends)[0] == []
+    assert look_at_pools(ends) == []

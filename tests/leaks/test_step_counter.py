@@ -16,20 +16,9 @@ def counted(*steps: Optimizer) -> int:
     return counter.count
 
 
-def test_optimizers_that_step_in_turn_make_one_step_together() -> None:
-    layers = [Optimizer() for _ in range(20)]
-    assert counted(*(layers * 5)) == 5
-
-
 def test_critic_that_steps_more_often_counts_with_its_generator() -> None:
     generator, critic = Optimizer(), Optimizer()
     assert counted(*([generator, *[critic] * 5] * 6)) == 6
-
-
-def test_optimizer_made_anew_for_each_restart_takes_over_though_the_old_ones_are_kept() -> None:
-    restarts = [Optimizer() for _ in range(6)]
-    # The first step of each may be that of one beside the main one.
-    assert counted(*(one for one in restarts for _ in range(4))) == 6 * 4 - 5
 
 
 def test_inner_optimizer_of_each_task_does_not_take_over() -> None:

@@ -41,10 +41,6 @@ def test_series_that_neither_rises_nor_falls_seems_to_rise_in_one_of_twenty_case
     assert 30 <= sum(rank_confidence(values) >= TREND_CONFIDENCE for values in noise) <= 70
 
 
-def test_slope_counts_the_steps_between_values() -> None:
-    assert median_slope([0, 20, 30, 80], [0, 2, 3, 8]) == 10
-
-
 def test_thousands_of_values_are_judged_by_some_hundreds_of_them() -> None:
     values = list(range(0, 20_000, 2))
     assert median_slope(values) == 2

@@ -127,35 +127,27 @@ def mark(name: str) -> str:
     return f"program.py:{line_of((HERE / 'whose_lines.py').read_text(), name)}"
 
 
+FUNCTION = "autograd.Function Scale" if sys.version_info >= (3, 11) else "autograd.Function"
+
+
 @pytest.mark.parametrize(
-    ("case", "name"),
-    [("generated module", "generated"), ("wrapper", "wrapper"), ("executed text", "executed")],
+    ("case", "said"),
+    [
+        # Code that is not the user's is told at the line that called it.
+        ("generated module", f"/{mark('generated')} in "),
+        ("wrapper", f"/{mark('wrapper')} in "),
+        ("executed text", f"/{mark('executed')} in "),
+        ("library's function", f"/{mark('forward')} in gradient_of, in backward by {FUNCTION}"),
+        ("library's thread", "no line is known"),
+        # A module from a temporary folder on the path is the user's, as cells of notebooks are.
+        ("own module", "/own/mine.py:5 in made"),
+        ("cell", "cell [3], line 3 in in_cell"),
+        ("IPython's cell", "cell [7], line 1 in in_ipython"),
+    ],
 )
-def test_code_that_is_not_the_users_is_told_at_the_line_that_called_it(
-    told: dict[str, Any], case: str, name: str
-) -> None:
+def test_memory_is_told_at_the_users_line_that_led_to_it(told: dict[str, Any], case: str, said: str) -> None:
     (text,) = told[case]
-    assert f"/{mark(name)} in " in text
-
-
-def test_a_module_from_a_temporary_folder_on_the_path_is_the_users(told: dict[str, Any]) -> None:
-    (text,) = told["own module"]
-    assert "/own/mine.py:5 in made" in text
-
-
-def test_the_backward_of_a_librarys_function_is_told_by_its_class_and_the_forwards_line(told: dict[str, Any]) -> None:
-    (text,) = told["library's function"]
-    name = "autograd.Function Scale" if sys.version_info >= (3, 11) else "autograd.Function"
-    assert f"/{mark('forward')} in gradient_of, in backward by {name}" in text
-
-
-def test_where_no_line_of_the_users_led_there_it_says_so(told: dict[str, Any]) -> None:
-    assert told["library's thread"] == ["no line is known"]
-
-
-def test_cells_of_notebooks_are_told_by_the_number_of_their_execution(told: dict[str, Any]) -> None:
-    assert told["cell"] == ["cell [3], line 3 in in_cell"]
-    assert told["IPython's cell"] == ["cell [7], line 1 in in_ipython"]
+    assert said in text
 
 
 def test_reports_and_errors_name_cells(told: dict[str, Any]) -> None:

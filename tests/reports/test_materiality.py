@@ -75,14 +75,6 @@ def test_holders_are_of_all_lines_of_a_leak() -> None:
     assert cause.holders == [holder | {"bytes": 400, "share": 0.5}]
 
 
-@pytest.mark.parametrize("kind", ["leak", "suspect", "growing", "cycle", "outside"])
-def test_every_kind_is_judged_alike(kind: str) -> None:
-    assert materiality.of([verdict(512, kind=kind), verdict(GIB, kind=kind, gpu=1)], [GPU, GPU | {"gpu": 1}]) == [
-        False,
-        True,
-    ]
-
-
 @pytest.mark.parametrize(
     ("row", "gpus"),
     [
@@ -117,8 +109,3 @@ def test_small_ones_that_fill_the_gpu_together_are_not_all_small() -> None:
     third = 0.4 * ROOM / MOST_EPOCHS
     assert materiality.of([verdict(third), verdict(2 * third), verdict(0.9 * third)], [GPU]) == [False, True, False]
     assert materiality.of([verdict(third) for _ in range(4)], [GPU]).count(False) == 2
-
-
-def test_each_gpu_has_its_own_small_ones() -> None:
-    rows = [verdict(0.9 * ROOM / MOST_EPOCHS, gpu=gpu) for gpu in (0, 1, 1)]
-    assert materiality.of(rows, [GPU, GPU | {"gpu": 1}]) == [False, False, True]

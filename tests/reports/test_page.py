@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import report_samples as samples
-from drawn_pages import Seen, text_of
-from frugal_alloc._report import join, page, text
+from drawn_pages import text_of
+from frugal_alloc._report import page, text
 from frugal_alloc._report.address_space import address_spaces
 from frugal_alloc._report.flame import flame
 from frugal_alloc._report.schema import conform
@@ -78,19 +78,6 @@ def test_page_and_text_say_why_nothing_is_known_of_leaks() -> None:
     document = samples.healthy() | {"epochs": samples.healthy()["epochs"] | {"found_by": "none", "ended": 0}}
     for said in (text_of(page.render(document)), text.render(document)):
         assert "nothing is known about leaks yet: no epoch has ended" in said.lower()
-
-
-def test_many_ranks_with_many_gpus_make_a_small_page() -> None:
-    ranks = [samples.rank(number, 16, samples.leaking()) for number in range(16)]
-    for document in ranks:
-        document["gpus"] = [document["gpus"][0] | {"gpu": gpu} for gpu in range(8)]
-        document["timeline"]["points"] = [
-            [gpu, *point[1:]] for gpu in range(8) for point in samples.healthy()["timeline"]["points"]
-        ]
-    rendered = page.render(join.join(ranks))
-    Seen(rendered)
-    assert len(rendered.encode()) < 3_000_000
-    assert "16 ranks" in rendered
 
 
 def test_sites_are_said_once_for_now_and_once_for_the_peak() -> None:

@@ -124,32 +124,6 @@ def test_search_finds_what_a_newcomer_looks_for(site: Site, chromium: Browser, w
     settled(chromium, "document.querySelector('.md-search-result__item a')")
 
 
-def test_table_of_figures_fits_a_desk(site: Site, chromium: Browser) -> None:
-    scrollers = "[...document.querySelectorAll('.table, .md-typeset__scrollwrap')]"
-    chromium.show(site.folder / "cases.html", width=1280)
-    settled(chromium, "document.querySelector('.md-typeset__scrollwrap')")
-    assert chromium.value(f"{scrollers}.filter((one) => one.scrollWidth > one.clientWidth).length") == 0
-
-
-@pytest.mark.parametrize("page", ["cases.html", "tutorials/find_a_leak.html"])
-def test_on_a_phone_names_stay_whole_and_headings_end_with_their_words(
-    site: Site, chromium: Browser, page: str
-) -> None:
-    chromium.show(site.folder / page, width=400)
-    settled(chromium, "document.querySelector('article .headerlink')")
-    rows = "[...document.querySelectorAll('article :is(p, li, td) code')].filter((one) => one.textContent.length <= 20)"
-    assert chromium.value(f"{rows}.length") > 10
-    assert (
-        chromium.value(f"{rows}.filter((one) => one.getClientRects().length > 1).map((one) => one.textContent)") == []
-    )
-    below = """[...document.querySelectorAll("article :is(h2, h3)")].map((one) => {
-      const words = document.createRange();
-      words.selectNode(one.firstChild);
-      return one.getBoundingClientRect().bottom - words.getBoundingClientRect().bottom;
-    })"""
-    assert chromium.value(f"{below}.length") > 3 and chromium.value(f"Math.max(...{below})") < 12
-
-
 @pytest.mark.parametrize("page", ["index.html", "fit.html"])
 def test_all_can_be_read_without_scripts(site: Site, chromium: Browser, page: str) -> None:
     chromium.show(site.folder / page, width=400, scripts=False)

@@ -6,14 +6,11 @@ How each end meets one that lies, hangs, dies or floods is tests/bindings/neighb
 from __future__ import annotations
 
 import contextlib
-import socket
-import threading
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from published import MIB, Program, is_published, name_of, running
+from published import MIB, Program, running
 
 # Holds 2 GiB in a tensor, and 1 GiB that is free.
 HOLDS = """
@@ -83,21 +80,6 @@ def test_idle_memory_goes_to_one_that_runs_out_and_live_memory_stays(code: str, 
         assert 2048 <= after["held"] <= 2060
 
 
-SILENT = "report_dir:off,publish:off"
-
-
-@pytest.mark.parametrize(("first", "second"), [(SILENT, "report_dir:off"), ("report_dir:off", SILENT)])
-def test_where_either_does_not_publish_nothing_is_given(first: str, second: str, beside: Beside) -> None:
-    with beside(HOLDS, FRUGAL_ALLOC_CONF=first) as holds:
-        held = holds.told()["held"]
-        with beside(WANTS, FRUGAL_ALLOC_CONF=second) as wants:
-            told = wants.told()
-            assert not told["took"]
-            assert "other processes of yours" not in told["error"]
-        holds.order()
-        assert holds.told()["held"] == held
-
-
 @pytest.mark.parametrize(
     ("held", "idle", "wanted", "said"),
     [
@@ -148,18 +130,6 @@ tell(held=torch.cuda.memory_reserved() // MIB)
         assert holds.told()["held"] >= 3000
 
 
-def test_two_that_run_out_at_once_and_ask_each_other_both_go_on(beside: Beside) -> None:
-    # Each holds 1.4 GiB in a tensor and 0.3 free; both then want 1 GiB.
-    code = f"live = tensor(1434 * MIB)\ntensor(300 * MIB)\ntell()\nawait_order()\n{WANTS}"
-    with beside(code) as one, beside(code) as other:
-        for program in (one, other):
-            program.told()
-        for program in (one, other):
-            program.order()
-        ends = [program.told()["took"] for program in (one, other)]
-        assert sum(ends) <= 1
-
-
 def test_child_by_fork_of_a_process_without_cuda_is_a_neighbour_of_its_own(beside: Beside) -> None:
     # Its input is the parent's, which waits for it.
     code = f"child = os.fork()\nif child: os.waitpid(child, 0); os._exit(0)\n{HOLDS}os._exit(0)\n"
@@ -170,84 +140,3 @@ def test_child_by_fork_of_a_process_without_cuda_is_a_neighbour_of_its_own(besid
         holds.order()
         assert holds.told()["whole"]
         holds.order()
-
-
-@contextlib.contextmanager
-def bad_neighbour(namesake: int, behave: Callable[[socket.socket], object]) -> Iterator[list[bytes]]:
-    """Listens as a process of that number would; `behave` is given each connection. Yields what it was asked."""
-    asked: list[bytes] = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
-        door.bind("\0" + name_of(namesake).replace("frugal_alloc/", "frugal_alloc/give/"))
-        door.listen(64)
-
-        def serve() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    connection, _ = door.accept()
-                    with connection, contextlib.suppress(OSError):
-                        asked.append(connection.recv(1000))
-                        behave(connection)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield asked
-        finally:
-            door.shutdown(socket.SHUT_RDWR)
-            thread.join()
-
-
-def sends_without_end(connection: socket.socket) -> None:
-    while True:
-        connection.sendall(b"x" * 65536)
-
-
-BAD: tuple[Callable[[socket.socket], object], ...] = (
-    lambda connection: connection.sendall(b"999999999999\n"),
-    lambda connection: connection.recv(1),  # until the other has given up
-    sends_without_end,
-)
-# No process has such a number (PID_MAX_LIMIT).
-NOBODY = 1 << 23
-
-
-def test_bad_neighbours_keep_no_grant_of_others_away(beside: Beside) -> None:
-    with contextlib.ExitStack() as stack:
-        for _ in range(2):
-            # Each has 0.6 GiB free, and the GPU 1.1 GiB.
-            code = "live = tensor(800 * MIB)\ntensor(600 * MIB)\ntell()\nawait_order()\n"
-            stack.enter_context(beside(code)).told()
-        asked = [stack.enter_context(bad_neighbour(namesake, behave)) for namesake, behave in enumerate(BAD, NOBODY)]
-        wants = stack.enter_context(beside(WANTS.replace("1024", "1800")))
-        assert wants.told()["took"]
-    assert all(line.startswith(b"1887436800 GPU-") and line.endswith(b"\n") for one in asked for line in one)
-    assert all(asked)
-
-
-def test_flood_of_requests_leaves_live_memory_and_the_program_alone(beside: Beside, tmp_path: Path) -> None:
-    code = HOLDS.replace("await_order()", "await_order()\nfor _ in range(50): tensor(1024 * MIB)", 1)
-    request = f"99999999999999 GPU-{uuid.UUID(bytes=b'frugal-sim-gpu-0')} of {tmp_path / 'node'}\n".encode()
-    given: list[int] = []
-    with beside(code) as holds:
-        pid = holds.told()["pid"]
-        address = "\0" + name_of(pid).replace("frugal_alloc/", "frugal_alloc/give/")
-        ended = threading.Event()
-
-        def flood() -> None:
-            while not ended.is_set():
-                with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-                    connection.connect(address)
-                    connection.sendall(request)
-                    given.append(int(connection.recv(100)))
-
-        threads = [threading.Thread(target=flood) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        holds.order()
-        after = holds.told()
-        ended.set()
-        for thread in threads:
-            thread.join()
-        assert after["whole"] and after["held"] >= 2048
-        assert sum(given) >= 1024 * MIB
-        assert is_published(pid)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,12 +36,6 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any
 
 def seen(pid: int) -> dict[str, Any] | None:
     return next((one for one in picture.take()["processes"] if one["pid"] == pid), None)
-
-
-def allocated(pid: int) -> list[int]:
-    """In MiB, by GPU."""
-    process = seen(pid)
-    return [gpu["allocated_bytes"] // MIB for gpu in process["gpus"]] if process is not None else []
 
 
 HOLDING = """
@@ -160,73 +152,3 @@ def test_setting_publish_off_hides_a_process_until_it_is_turned_on(tmp_path: Pat
         assert not is_published(pid)
         program.order()
         assert program.status() == 0
-
-
-def test_child_that_opens_a_gpu_is_seen_under_its_own_pid(tmp_path: Path) -> None:
-    begin = "child = os.fork()\nif child: os.waitpid(child, 0)\n"
-    end = "if child == 0: os._exit(0)\n"
-    with running(begin + HOLDING.format("(5 if child else 3)") + end, tmp_path) as program:
-        child = program.told()["pid"]
-        assert allocated(child) == [3]
-        program.order()
-        parent = program.told()["pid"]
-        assert parent != child
-        assert (seen(child), allocated(parent)) == (None, [5])
-        program.order()
-        assert program.status() == 0
-
-
-def test_process_ends_while_it_is_being_read(tmp_path: Path) -> None:
-    code = """
-import socket
-block = tensor(MIB)
-readers = []
-name = f"\\0frugal_alloc/{os.stat('/proc/self/ns/pid').st_ino}/{os.getpid()}"
-for _ in range(5):
-    reader = socket.socket(socket.AF_UNIX)
-    reader.connect(name)
-    readers.append(reader)
-tell()
-"""
-    with running(code, tmp_path) as program:
-        pid = program.told()["pid"]
-        assert program.status() == 0
-        assert seen(pid) is None
-
-
-def await_stopped(pid: int) -> None:
-    """The signal is sent when kill() returns, but threads on other processors may still run."""
-    tasks = Path(f"/proc/{pid}/task")
-    while any((task / "stat").read_text().rpartition(")")[2].split()[0] != "T" for task in tasks.iterdir()):
-        os.sched_yield()
-
-
-def test_process_that_is_stopped_does_not_answer(tmp_path: Path) -> None:
-    with running(HOLDING.format(1), tmp_path) as program:
-        pid = program.told()["pid"]
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            await_stopped(pid)
-            process = seen(pid)
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        assert process == {"pid": pid, "problem": "it does not answer"}
-        program.order()
-        assert program.status() == 0
-
-
-def test_two_gpus_have_a_row_each(tmp_path: Path) -> None:
-    code = """
-first = tensor(2 * MIB)
-second = torch.empty(6 * MIB, dtype=torch.uint8, device="cuda:1")
-tell()
-await_order()
-"""
-    with running(code, tmp_path, FRUGAL_SIM_GPUS="2") as program:
-        pid = program.told()["pid"]
-        document = picture.take()
-        (process,) = (process for process in document["processes"] if process["pid"] == pid)
-        rows = [gpu for gpu in document["gpus"] if gpu["processes"] == [pid]]
-        for gpus in (process["gpus"], rows):
-            assert [(gpu["gpu"], gpu["allocated_bytes"]) for gpu in gpus] == [(0, 2 * MIB), (1, 6 * MIB)]
-        program.order()

@@ -9,12 +9,10 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import types
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from frugal_alloc._common import installation
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -55,11 +53,6 @@ def with_all(monkeypatch: Patch) -> None:
 def pretend_machine(machine: str, monkeypatch: Patch) -> None:
     answer = os.uname_result([*os.uname()[:4], machine])
     monkeypatch.setattr(os, "uname", lambda: answer)
-
-
-def pretend_python(monkeypatch: Patch, **changes: object) -> None:
-    usual = {name: getattr(sys, name) for name in ("platform", "version", "version_info", "executable")}
-    monkeypatch.setattr(installation, "sys", types.SimpleNamespace(**(usual | changes)))
 
 
 def pretend_library(told: str | None, monkeypatch: Patch) -> None:
@@ -144,11 +137,7 @@ def test_pip_is_asked_for_what_cmake_needs_and_this_machine_lacks(
 @pytest.mark.parametrize(
     "pretend, named",
     [
-        (lambda patch: pretend_python(patch, platform="darwin"), "darwin"),
         (lambda patch: pretend_machine("riscv64", patch), "riscv64"),
-        (lambda patch: pretend_python(patch, version="3.14.0 free-threading build"), "free-threaded"),
-        (lambda patch: pretend_python(patch, version_info=(3, 9, 18, "final", 0)), "3.9.18"),
-        (lambda patch: pretend_library(None, patch), "musl"),
         (lambda patch: pretend_library("glibc 2.17", patch), "glibc 2.17"),
     ],
 )

@@ -100,15 +100,6 @@ def test_library_for_another_architecture_is_named_with_the_wheel_to_take(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-def test_library_for_this_architecture_is_picked(
-    machine: str, tmp_path: Path, libraries: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pretend_machine(machine, monkeypatch)
-    (libraries / "frugal_alloc_torch211.so").write_bytes(ELF + MACHINES[machine])
-    assert installation.find_library("alloc", Torch(tmp_path, "2.11.0", "13.0")).name == "frugal_alloc_torch211.so"
-
-
 def test_simulated_gpu_for_another_architecture_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_machine("x86_64", monkeypatch)
     for name in simulated_gpu.NEEDED:
@@ -116,12 +107,3 @@ def test_simulated_gpu_for_another_architecture_is_named(tmp_path: Path, monkeyp
     monkeypatch.setenv("FRUGAL_SIM_LIBRARIES", str(tmp_path))
     with pytest.raises(simulated_gpu.SimulationError, match=r"built for aarch64.*the wheel for x86_64"):
         simulated_gpu.libraries()
-
-
-@pytest.mark.parametrize("machine", ["ppc64le", "riscv64"])
-def test_architecture_that_no_library_is_for_is_named_with_those_that_are(
-    machine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pretend_machine(machine, monkeypatch)
-    with pytest.raises(MissingPart, match=f"for x86_64, aarch64, this is {machine}; PyTorch keeps its own"):
-        installation.check_platform()

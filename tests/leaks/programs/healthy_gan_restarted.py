@@ -1,4 +1,5 @@
 # HEALTHY: generator and critic get new optimizers for each stage, and the old ones are let go
+# EPOCHS: steps, 18 ended, 144 steps
 import torch
 from torch import nn
 
