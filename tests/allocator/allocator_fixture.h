@@ -33,14 +33,25 @@ class AllocatorTest : public testing::Test {
   using CallKind = sim::CallKind;
 
   explicit AllocatorTest(Bytes memory = MiB(64), bool virtual_memory = true, Reclaimer* reclaimer = nullptr)
-      : device_({.memory = memory, .virtual_memory = virtual_memory}),
-        allocator_(std::make_unique<DeviceAllocator>(device_, directory_, reclaimer)) {}
+      : AllocatorTest(sim::SimulatedDevice::Options{.memory = memory, .virtual_memory = virtual_memory}, reclaimer) {}
+  AllocatorTest(const sim::SimulatedDevice::Options& gpu, Reclaimer* reclaimer)
+      : device_(gpu), allocator_(std::make_unique<DeviceAllocator>(device_, directory_, reclaimer)) {}
 
   Address Allocate(Bytes size, Stream stream = kMain) {
     absl::StatusOr<Allocation> allocation = allocator_->Allocate(size, stream);
     EXPECT_TRUE(allocation.ok()) << allocation.status();
     allocator_->inspect().CheckInvariants();
     return allocation.ok() ? allocation->address : Address();
+  }
+  absl::StatusOr<Allocation> TryFrom(MemorySource source, Bytes size, Stream stream = kMain) {
+    absl::StatusOr<Allocation> made = allocator_->AllocateFrom(source, size, stream);
+    allocator_->inspect().CheckInvariants();
+    return made;
+  }
+  Address AllocateFrom(MemorySource source, Bytes size, Stream stream = kMain) {
+    const absl::StatusOr<Allocation> made = TryFrom(source, size, stream);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? made->address : Address();
   }
   void Free(Address address) {
     EXPECT_TRUE(allocator_->Free(address).ok());
@@ -59,6 +70,34 @@ class AllocatorTest : public testing::Test {
     allocator_->inspect().CheckInvariants();
     return returned.value_or(Bytes(-1));
   }
+  Bytes Held() const { return allocator_->inspect().Held(); }
+
+  // --- Blocks that sleep.
+
+  using Ranges = std::vector<Sleep::Range>;
+
+  static bool All(Address /*address*/, uint8_t /*tag*/) { return true; }
+  Sleep sleep() { return allocator_->sleep(); }
+  Ranges FallAsleep(Sleep::Choice chosen = All) { return RangesOf(sleep().FallAsleep(chosen)); }
+  Bytes LetGo() { return Returned(sleep().LetGo()); }
+  Ranges PutToSleep(Sleep::Choice chosen = All) {
+    Ranges ranges = FallAsleep(chosen);
+    LetGo();
+    return ranges;
+  }
+  Ranges TakeBack(Sleep::Choice chosen = All) { return RangesOf(sleep().TakeBack(chosen)); }
+  Ranges Wake(Sleep::Choice chosen = All) {
+    Ranges ranges = TakeBack(chosen);
+    EXPECT_TRUE(sleep().WakeUp(chosen).ok());
+    allocator_->inspect().CheckInvariants();
+    return ranges;
+  }
+  Ranges RangesOf(const absl::StatusOr<Ranges>& ranges) {
+    EXPECT_TRUE(ranges.ok()) << ranges.status();
+    allocator_->inspect().CheckInvariants();
+    return ranges.value_or(Ranges());
+  }
+
   void MarkUse() { EXPECT_TRUE(allocator_->MarkUse().ok()); }
   // Stitches of 3, 4, 5 … pages out of what a stream frees leave old views, which later ones have to go over.
   void LeaveOldViews(int rounds) {

@@ -1,35 +1,44 @@
 // After each operation of random work every figure of the books is what the snapshot, the program and the device say it
 // is, by size group: nothing is counted twice, for the wrong group, or not at all.
 
-#include <iostream>
-#include <string>
-#include <tuple>
+#include <cstdio>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "tests/allocator/allocator_fixture.h"
 #include "tests/allocator/plain_figure.h"
-#include "tests/allocator/random_work.h"
+#include "tests/environment.h"
+#include "tests/shadow/random_operations.h"
+#include "tests/shadow/shadow_run.h"
 
 namespace frugal {
 namespace {
 
-constexpr int kSteps = 1000;
+using shadow::Mix;
+using shadow::Operation;
+using shadow::OperationKind;
 
-// Handles of several pages, though the device is small.
-PolicyOptions SizedHandles() {
-  PolicyOptions options;
-  options.request_part = 1;
-  options.piece_part = 4;
-  options.largest_piece = 8;
-  options.waste_part = 8;
-  return options;
-}
+constexpr uint64_t kPrograms = 150 / kSlowdown;
+constexpr int kOperations = 250;
 
 SizeGroup GroupOf(bool small) { return small ? SizeGroup::kSmall : SizeGroup::kLarge; }
 
-class CountedWork final : public RandomWork {
+// A random program, and the account that a listener keeps of what it is handed.
+class CountedProgram final : public Observer {
  public:
-  using RandomWork::RandomWork;
+  CountedProgram(uint64_t seed, Mix mix)
+      : choices_(seed), operations_(choices_, mix), run_(operations_.program(), shadow::CheckLevel::kOff) {
+    run_.allocator().settings().SetObserver(this);
+  }
+
+  void Step() {
+    const Operation operation = operations_.Next(run_.live());
+    // What others hold is not the allocator's, and what they do meanwhile has no place in the account.
+    if (operation.kind == OperationKind::kCache || operation.kind == OperationKind::kMeanwhile) return;
+    run_.Step(operation);
+    ran_.operations.push_back(operation);
+    if (operation.kind != OperationKind::kResetPeaks) return;
+    for (PlainFigure* figure : {&blocks_, &bytes_, &requested_}) figure->ResetPeak();
+  }
 
   void CompareAll() {
     const Statistics statistics = allocator().GetStatistics();
@@ -39,6 +48,7 @@ class CountedWork final : public RandomWork {
       ExpectSame(statistics.allocated_bytes, bytes_);
       ExpectSame(statistics.requested_bytes, requested_);
     }
+    const bool has_failed = run_.tally().faults > 0;
     const Seen seen = Look();
     for (const SizeGroup group : kGroups) {
       SCOPED_TRACE(testing::Message() << "size group " << static_cast<int>(group));
@@ -55,19 +65,33 @@ class CountedWork final : public RandomWork {
       compare("segments", statistics.segment[group], seen.segments[group].current);
       // A handle that a failed call has left over is held, and seen nowhere.
       const Counter& reserved = statistics.reserved_bytes[group];
-      compare("reserved", reserved, work().often.failures > 0 ? reserved.current : seen.reserved[group].current);
+      compare("reserved", reserved, has_failed ? reserved.current : seen.reserved[group].current);
       EXPECT_GE(reserved.current, seen.reserved[group].current);
       compare("split", statistics.inactive_split[group], seen.split[group].current);
       compare("split bytes", statistics.inactive_split_bytes[group], seen.split_bytes[group].current);
       compare("active", statistics.active()[group], allocated + seen.awaiting[group].current);
       compare("active bytes", statistics.active_bytes()[group], allocated_bytes + seen.awaiting_bytes[group].current);
     }
-    EXPECT_EQ(statistics.num_ooms, out_of_memory());
-    EXPECT_EQ(allocator().inspect().Held(), device().used());
-    EXPECT_EQ(statistics.reserved_bytes[SizeGroup::kAll].current, device().used().count());
-    if (work().often.failures == 0) CompareWithTheDevice(statistics);
+    EXPECT_EQ(statistics.num_ooms, run_.tally().out_of_memory);
+    EXPECT_EQ(allocator().inspect().Held(), run_.device().used());
+    EXPECT_EQ(statistics.reserved_bytes[SizeGroup::kAll].current, run_.device().used().count());
+    if (!has_failed) CompareWithTheDevice(statistics);
     allocator().inspect().CheckInvariants();
   }
+
+  // Gives everything back.
+  void Finish() {
+    allocator().settings().SetObserver(nullptr);
+    run_.Finish();
+    EXPECT_EQ(run_.failure(), "");
+  }
+  std::string ToText() {
+    ran_.pages = operations_.program().pages;
+    ran_.movable = operations_.program().movable;
+    return shadow::ToText(ran_);
+  }
+  shadow::Tally tally() const { return run_.tally(); }
+  DeviceAllocator& allocator() { return run_.allocator(); }
 
  private:
   // The figures that a snapshot says.
@@ -75,18 +99,19 @@ class CountedWork final : public RandomWork {
     PlainFigure segments, reserved, split, split_bytes, awaiting, awaiting_bytes, allocated, allocated_bytes, requested;
   };
 
-  void Allocated(const Live& block) override {
-    const SizeGroup group = GroupOf(block.size <= kSmallLimit);
-    blocks_.Increase(group, 1);
-    bytes_.Increase(group, block.size.count());
-    requested_.Increase(group, block.requested.count());
+  void OnMemoryEvent(const MemoryEvent& event) override {
+    const SizeGroup group = GroupOf(event.size <= kSmallLimit);
+    if (event.kind == MemoryEvent::Kind::kAllocate) {
+      blocks_.Increase(group, 1);
+      bytes_.Increase(group, event.size.count());
+      requested_.Increase(group, event.requested.count());
+    } else if (event.kind == MemoryEvent::Kind::kFreeRequested) {
+      blocks_.Decrease(group, 1);
+      bytes_.Decrease(group, event.size.count());
+      requested_.Decrease(group, event.requested.count());
+    }
   }
-  void Freed(const Live& block) override {
-    const SizeGroup group = GroupOf(block.size <= kSmallLimit);
-    blocks_.Decrease(group, 1);
-    bytes_.Decrease(group, block.size.count());
-    requested_.Decrease(group, block.requested.count());
-  }
+  void DropAnnotation(void* /*annotation*/) override {}
 
   Seen Look() {
     Seen seen;
@@ -115,41 +140,51 @@ class CountedWork final : public RandomWork {
 
   void CompareWithTheDevice(const Statistics& statistics) {
     EXPECT_EQ(statistics.num_driver_failures, 0);
-    const auto calls = [this](sim::CallKind kind) { return static_cast<int64_t>(device().calls(kind)); };
-    if (work().virtual_memory) {
+    const auto calls = [this](sim::CallKind kind) { return static_cast<int64_t>(run_.device().calls(kind)); };
+    EXPECT_EQ(statistics.num_device_free, calls(sim::CallKind::kRelease) + calls(sim::CallKind::kFree));
+    if (calls(sim::CallKind::kMalloc) == 0) {
       EXPECT_EQ(statistics.num_device_alloc, calls(sim::CallKind::kCreate));
-      EXPECT_EQ(statistics.num_device_free, calls(sim::CallKind::kRelease));
-    } else {
-      EXPECT_EQ(statistics.num_device_free, calls(sim::CallKind::kFree));
+    } else if (calls(sim::CallKind::kCreate) == 0) {
       EXPECT_EQ(statistics.num_device_alloc - statistics.num_device_free, statistics.segment[SizeGroup::kAll].current);
     }
   }
 
+  shadow::Choices choices_;
+  shadow::RandomOperations operations_;
+  shadow::ShadowRun run_;
+  shadow::Program ran_;
   PlainFigure blocks_, bytes_, requested_;
 };
 
-// The parameters: the work, and whether handles are of several pages.
-class Books : public testing::TestWithParam<std::tuple<Work, bool>> {};
+class Books : public testing::TestWithParam<Mix> {};
 
 TEST_P(Books, AgreeWithTheSnapshotTheProgramAndTheDevice) {
-  const auto& [work, has_sized_handles] = GetParam();
-  CountedWork counted(work, has_sized_handles ? SizedHandles() : PolicyOptions());
-  for (int step = 0; step < kSteps && !HasFailure(); ++step) {
-    SCOPED_TRACE(testing::Message() << "operation " << step);
-    counted.Step(step);
-    counted.CompareAll();
+  const uint64_t first = TestSeed() * 1'000;
+  shadow::Tally sum;
+  int64_t asleep = 0;
+  for (uint64_t seed = first; seed < first + kPrograms && !HasFailure(); ++seed) {
+    CountedProgram program(seed, GetParam());
+    for (int step = 0; step < kOperations && !HasFailure(); ++step) {
+      program.Step();
+      program.CompareAll();
+      asleep += std::ssize(program.allocator().sleep().Asleep());
+    }
+    program.Finish();
+    sum += program.tally();
+    EXPECT_FALSE(HasFailure()) << "seed " << seed << ":\n" << program.ToText();
   }
-  counted.GiveAllBack();
-  counted.CompareAll();
-  std::cout << "COUNTS books, " << work.name << ": " << kSteps << " operations, " << counted.faults()
-            << " failed calls\n";
+  std::printf("COUNTS books, seeds %d to %d: %d operations, %d failed calls, %d out of memory, %d stitches\n",
+              static_cast<int>(first), static_cast<int>(first + kPrograms - 1), static_cast<int>(sum.operations),
+              static_cast<int>(sum.faults), static_cast<int>(sum.out_of_memory), static_cast<int>(sum.stitches));
+  EXPECT_GT(sum.faults, 0);
+  EXPECT_GT(sum.out_of_memory, 0);
+  EXPECT_GT(sum.large.created, 0) << "handles of several pages";
+  EXPECT_GT(asleep, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Works, Books, testing::Combine(testing::ValuesIn(AllWorks()), testing::Bool()),
-                         [](const auto& info) {
-                           return absl::StrCat(std::get<0>(info.param).name,
-                                               std::get<1>(info.param) ? "_in_sized_handles" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(Tight, Books, testing::Values(Mix::kTight));
+INSTANTIATE_TEST_SUITE_P(InPools, Books, testing::Values(Mix::kPools));
+INSTANTIATE_TEST_SUITE_P(Roomy, Books, testing::Values(Mix::kRoomy));
 
 using BooksAfterAReset = AllocatorTest;
 

@@ -1,8 +1,10 @@
-// What the policy decides, to the call: the same work takes the same driver calls and holds the same memory, on record.
+// What the policy decides, to the call: the same work takes the same driver
+// calls and holds the same memory, on record.
 //
-// The figures are no ideal, but any change of theirs is to be meant: one that is not is a bug that the tests of
-// invariants cannot see, such as a cost that is subtracted. After a change that is meant, see that they did not get
-// worse, and put them on record:
+// The figures are no ideal, but any change of theirs is to be meant: one that
+// is not is a bug that the tests of invariants cannot see, such as a cost that
+// is subtracted. After a change that is meant, see that they did not get worse,
+// and put them on record:
 //
 //   bazel run //tests/allocator:decisions_test -- --accept
 
@@ -10,7 +12,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
 #include <map>
 #include <string>
 #include <string_view>
@@ -18,149 +19,124 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "tests/allocator/random_work.h"
+#include "tests/shadow/random_operations.h"
+#include "tests/shadow/shadow_run.h"
 
 namespace frugal {
 namespace {
 
+// By name, as "tight_1, stitches".
 using Figures = std::map<std::string, int64_t>;
 
-// Figures of several works that are on record, in a file of JSON: {"work": {"figure": number, ...}, ...}.
-class RecordedFigures {
- public:
-  // The file's, below the working directory or, where `bazel run` started the program, below the checkout.
-  explicit RecordedFigures(const std::string& path);
+bool accepts = false;
+Figures accepted;
 
-  // Those that differ, each as "map 1,087, on record 1,090"; of what one side lacks "none". Empty: all are alike.
-  std::vector<std::string> Differences(const std::string& work, const Figures& figures) const;
-
-  void Set(const std::string& work, const Figures& figures) { works_[work] = figures; }
-  // False: the file cannot be written.
-  bool Save() const;
-
- private:
-  std::string path_;
-  std::map<std::string, Figures> works_;
-};
-
-std::string InCheckout(const std::string& path) {
-  const char* const checkout = std::getenv("BUILD_WORKSPACE_DIRECTORY");
-  return checkout == nullptr ? path : absl::StrCat(checkout, "/", path);
+// Below the working directory or, where `bazel run` started the program, below
+// the checkout.
+std::string FileOnRecord() {
+  const char *const checkout = std::getenv("BUILD_WORKSPACE_DIRECTORY");
+  return absl::StrCat(checkout == nullptr ? "." : checkout, "/tests/allocator/decisions.json");
 }
 
-std::string Text(const Figures& figures, const std::string& name) {
-  const auto found = figures.find(name);
-  return found == figures.end() ? "none" : absl::StrCat(found->second);
-}
-
-// Reads what Save has written: a work or a figure on each line.
-RecordedFigures::RecordedFigures(const std::string& path) : path_(InCheckout(path)) {
-  std::ifstream file(path_);
-  std::string line;
-  Figures* work = nullptr;
-  while (std::getline(file, line)) {
+// Those of one work.
+Figures OnRecord(const std::string &work) {
+  Figures figures;
+  std::ifstream file(FileOnRecord());
+  for (std::string line; std::getline(file, line);) {
     char name[128] = {};
     long long number = 0;
-    if (std::sscanf(line.c_str(), "    \"%127[^\"]\": %lld", name, &number) == 2) {
-      if (work != nullptr) (*work)[name] = number;
-    } else if (std::sscanf(line.c_str(), "  \"%127[^\"]\": {", name) == 1) {
-      work = &works_[name];
-    }
+    if (std::sscanf(line.c_str(), "  \"%127[^\"]\": %lld", name, &number) != 2) continue;
+    if (std::string_view(name).starts_with(work + ", ")) figures[name] = number;
   }
+  return figures;
 }
 
-std::vector<std::string> RecordedFigures::Differences(const std::string& work, const Figures& figures) const {
-  const auto found = works_.find(work);
-  const Figures& on_record = found == works_.end() ? Figures() : found->second;
-  Figures all = figures;
-  all.insert(on_record.begin(), on_record.end());
-  std::vector<std::string> differences;
-  for (const auto& [name, number] : all) {
-    const std::string now = Text(figures, name);
-    const std::string before = Text(on_record, name);
-    if (now != before) differences.push_back(absl::StrCat(name, " ", now, ", on record ", before));
-  }
-  return differences;
-}
-
-bool RecordedFigures::Save() const {
-  std::ofstream file(path_);
-  file << "{";
-  const char* between_works = "\n";
-  for (const auto& [work, figures] : works_) {
-    file << between_works << "  \"" << work << "\": {";
-    const char* between = "\n";
-    for (const auto& [name, number] : figures) {
-      file << between << "    \"" << name << "\": " << number;
-      between = ",\n";
-    }
-    file << "\n  }";
-    between_works = ",\n";
+// False: the file cannot be written.
+bool SaveAccepted() {
+  std::ofstream file(FileOnRecord());
+  const char *between = "{\n";
+  for (const auto &[name, number] : accepted) {
+    file << between << "  \"" << name << "\": " << number;
+    between = ",\n";
   }
   file << "\n}\n";
   file.close();
   return file.good();
 }
 
-RecordedFigures* the_record = nullptr;
-bool accepts = false;
+struct Work {
+  std::string name;
+  shadow::Mix mix;
+  uint64_t seed;
+};
 
-Figures Counted(RandomWork& random) {
-  Figures figures;
-  for (auto kind :
-       {sim::CallKind::kCreate, sim::CallKind::kMap, sim::CallKind::kSetAccess, sim::CallKind::kUnmap,
-        sim::CallKind::kRelease, sim::CallKind::kReserve, sim::CallKind::kEventRecord, sim::CallKind::kEventQuery,
-        sim::CallKind::kStreamWait, sim::CallKind::kSync, sim::CallKind::kMalloc, sim::CallKind::kFree}) {
-    const auto calls = static_cast<int64_t>(random.device().calls(kind));
-    if (calls > 0) figures["calls: " + std::string(sim::kCallKindNames[static_cast<size_t>(kind)])] = calls;
+std::vector<Work> AllWorks() {
+  std::vector<Work> works;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    works.push_back({absl::StrCat("tight_", seed), shadow::Mix::kTight, seed});
+    works.push_back({absl::StrCat("pools_", seed), shadow::Mix::kPools, seed});
+    works.push_back({absl::StrCat("roomy_", seed), shadow::Mix::kRoomy, seed});
   }
-  const Statistics statistics = random.allocator().GetStatistics();
-  figures["peak MiB"] = random.device().peak().count() >> 20;
-  figures["stitches"] = statistics.num_stitches;
-  figures["stitched pages"] = statistics.num_stitched_pages;
-  figures["stream waits"] = statistics.num_stream_waits;
-  figures["out of memory"] = statistics.num_ooms;
-  figures["retries"] = statistics.num_alloc_retries;
-  if (random.work().often.failures == 0) return figures;
-  figures["failed calls"] = static_cast<int64_t>(random.faults());
-  figures["failed calls absorbed"] = statistics.num_driver_failures;
-  figures["returned MiB"] = random.returned().count() >> 20;
-  figures["held MiB"] = random.allocator().inspect().Held().count() >> 20;
-  for (const auto& [what, times] : random.told()) figures[absl::StrCat("told ", what)] = times;
-  return figures;
+  return works;
 }
 
-class Decisions : public testing::TestWithParam<Work> {};
+class Decisions : public testing::TestWithParam<Work> {
+ protected:
+  Figures Counted(shadow::ShadowRun &run) const {
+    Figures figures;
+    const auto enter = [&](const std::string &what, int64_t figure) {
+      figures[absl::StrCat(GetParam().name, ", ", what)] = figure;
+    };
+    for (auto kind :
+         {sim::CallKind::kCreate, sim::CallKind::kMap, sim::CallKind::kSetAccess, sim::CallKind::kUnmap,
+          sim::CallKind::kRelease, sim::CallKind::kReserve, sim::CallKind::kEventRecord, sim::CallKind::kEventQuery,
+          sim::CallKind::kStreamWait, sim::CallKind::kSync, sim::CallKind::kMalloc, sim::CallKind::kFree}) {
+      const auto calls = static_cast<int64_t>(run.device().calls(kind));
+      if (calls > 0) enter("calls: " + std::string(sim::kCallKindNames[static_cast<size_t>(kind)]), calls);
+    }
+    const Statistics statistics = run.allocator().GetStatistics();
+    enter("peak MiB", run.device().peak().count() >> 20);
+    enter("held MiB", run.allocator().inspect().Held().count() >> 20);
+    enter("stitches", statistics.num_stitches);
+    enter("stitched pages", statistics.num_stitched_pages);
+    enter("stream waits", statistics.num_stream_waits);
+    enter("out of memory", statistics.num_ooms);
+    enter("retries", statistics.num_alloc_retries);
+    enter("failed calls", run.tally().faults);
+    enter("failed calls absorbed", statistics.num_driver_failures);
+    return figures;
+  }
+};
 
 TEST_P(Decisions, AreThoseOnRecord) {
-  RandomWork random(GetParam());
-  for (int step = 0; step < GetParam().steps(); ++step) random.Step(step);
-  random.allocator().inspect().CheckInvariants();
-  if (accepts) {
-    the_record->Set(GetParam().name, Counted(random));
-  } else {
-    EXPECT_THAT(the_record->Differences(GetParam().name, Counted(random)), testing::IsEmpty());
+  constexpr int kOperations = 4000;
+  shadow::Choices choices(GetParam().seed);
+  shadow::RandomOperations operations(choices, GetParam().mix);
+  shadow::ShadowRun run(operations.program(), shadow::CheckLevel::kOff);
+  for (int step = 0; step < kOperations; ++step) run.Step(operations.Next(run.live()));
+  run.allocator().inspect().CheckInvariants();
+  const Figures figures = Counted(run);
+  accepted.insert(figures.begin(), figures.end());
+  if (!accepts) {
+    EXPECT_THAT(figures, testing::ContainerEq(OnRecord(GetParam().name)));
   }
-  std::cout << "COUNTS " << GetParam().name << ": " << GetParam().steps() << " operations, " << random.faults()
-            << " failed calls\n";
-  random.GiveAllBack();
+  run.Finish();
+  EXPECT_EQ(run.failure(), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Works, Decisions, testing::ValuesIn(AllWorks()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto &info) { return info.param.name; });
 
-int Run(bool accept) {
-  RecordedFigures record("tests/allocator/decisions.json");
-  the_record = &record;
-  accepts = accept;
+int Run() {
   const int failed = RUN_ALL_TESTS();
-  return accepts && !record.Save() ? 1 : failed;
+  return accepts && !SaveAccepted() ? 1 : failed;
 }
 
 }  // namespace
 }  // namespace frugal
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
   testing::InitGoogleMock(&argc, argv);
-  return frugal::Run(argc == 2 && std::string_view(argv[1]) == "--accept");
+  frugal::accepts = argc == 2 && std::string_view(argv[1]) == "--accept";
+  return frugal::Run();
 }

@@ -1,7 +1,5 @@
 // Pools that graphs read, in handles that stay where they are: what serves them, what goes back, and how they sleep.
 
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "tests/allocator/allocator_fixture.h"
@@ -13,8 +11,6 @@ constexpr PoolId kPool{0, 1};
 constexpr PoolId kOther{0, 2};
 constexpr uint8_t kTag = 7;
 
-using Ranges = std::vector<Sleep::Range>;
-
 class FixedPools : public AllocatorTest {
  protected:
   explicit FixedPools(Bytes memory = MiB(64)) : AllocatorTest(memory) { Keep(kPool); }
@@ -23,37 +19,11 @@ class FixedPools : public AllocatorTest {
     EXPECT_TRUE(allocator_->KeepPool(pool, /*captured=*/true, tag).ok());
     allocator_->inspect().CheckInvariants();
   }
-  absl::StatusOr<Allocation> TryIn(PoolId pool, Bytes size, Stream stream = kMain) {
-    absl::StatusOr<Allocation> made = allocator_->AllocateFrom({pool, MemoryKind::kFixed}, size, stream);
-    allocator_->inspect().CheckInvariants();
-    return made;
-  }
-  Address AllocateIn(PoolId pool, Bytes size, Stream stream = kMain) {
-    const absl::StatusOr<Allocation> made = TryIn(pool, size, stream);
-    EXPECT_TRUE(made.ok()) << made.status();
-    return made.ok() ? made->address : Address();
-  }
+  Address AllocateIn(PoolId pool, Bytes size) { return AllocateFrom({pool, MemoryKind::kFixed}, size); }
   void Release(PoolId pool) {
     EXPECT_TRUE(allocator_->ReleasePool(pool).ok());
     EXPECT_TRUE(allocator_->ReturnReleased().ok());
     allocator_->inspect().CheckInvariants();
-  }
-  Bytes Held() const { return allocator_->inspect().Held(); }
-
-  Ranges PutToSleep(Sleep::Choice chosen) {
-    absl::StatusOr<Ranges> ranges = allocator_->sleep().FallAsleep(chosen);
-    EXPECT_TRUE(ranges.ok()) << ranges.status();
-    allocator_->inspect().CheckInvariants();
-    Returned(allocator_->sleep().LetGo());
-    return ranges.ok() ? *std::move(ranges) : Ranges();
-  }
-  Ranges Wake(Sleep::Choice chosen) {
-    absl::StatusOr<Ranges> ranges = allocator_->sleep().TakeBack(chosen);
-    EXPECT_TRUE(ranges.ok()) << ranges.status();
-    allocator_->inspect().CheckInvariants();
-    EXPECT_TRUE(allocator_->sleep().WakeUp(chosen).ok());
-    allocator_->inspect().CheckInvariants();
-    return ranges.ok() ? *std::move(ranges) : Ranges();
   }
 };
 
@@ -130,7 +100,7 @@ TEST_F(FixedPools, SleepAsAWholeWithWhatIsFree) {
   Free(second);
   EXPECT_EQ(PutToSleep(ThePool), (Ranges{{first, MiB(8)}, {second, MiB(4)}}));
   EXPECT_EQ(device_.used(), MiB(6));
-  const std::vector<Sleep::AsleepBlock> asleep = allocator_->sleep().Asleep();
+  const std::vector<Sleep::AsleepBlock> asleep = sleep().Asleep();
   ASSERT_EQ(asleep.size(), 2u);
   for (const Sleep::AsleepBlock& block : asleep) {
     EXPECT_EQ(block.pool, kPool);
@@ -138,7 +108,7 @@ TEST_F(FixedPools, SleepAsAWholeWithWhatIsFree) {
   }
   EXPECT_EQ(Wake(ThePool), (Ranges{{first, MiB(8)}, {second, MiB(4)}}));
   EXPECT_EQ(device_.used(), MiB(18));
-  EXPECT_TRUE(allocator_->sleep().Asleep().empty());
+  EXPECT_TRUE(sleep().Asleep().empty());
   EXPECT_EQ(AllocateIn(kPool, MiB(4)), second);
   EXPECT_EQ(Trim(), Bytes(0)) << "it stays for the graphs as before";
   Free(ordinary);
@@ -146,10 +116,10 @@ TEST_F(FixedPools, SleepAsAWholeWithWhatIsFree) {
 
 TEST_F(FixedPools, SleepByTheirOwnTagAlone) {
   const Address block = AllocateIn(kPool, MiB(8));
-  EXPECT_TRUE(allocator_->sleep().SetTag(block, 1).ok());
+  EXPECT_TRUE(sleep().SetTag(block, 1).ok());
   EXPECT_TRUE(PutToSleep([](Address address, uint8_t tag) { return address != Address() || tag == 1; }).empty());
   EXPECT_EQ(device_.used(), MiB(8));
-  const std::vector<Sleep::StayedPart> stayed = allocator_->sleep().Stayed(ThePool);
+  const std::vector<Sleep::StayedPart> stayed = sleep().Stayed(ThePool);
   EXPECT_TRUE(stayed.empty()) << "all of it would sleep";
 }
 
@@ -164,7 +134,7 @@ TEST_F(FixedPools, WhatIsGivenBackWhileItsPoolSleepsComesBackWithIt) {
   const Address block = AllocateIn(kPool, MiB(8));
   PutToSleep(ThePool);
   Free(block);
-  allocator_->sleep().EnterGivenBack();
+  sleep().EnterGivenBack();
   EXPECT_EQ(Wake(ThePool), (Ranges{{block, MiB(8)}}));
   EXPECT_EQ(AllocateIn(kPool, MiB(8)), block);
 }
@@ -196,7 +166,7 @@ TEST_F(FixedPools, ATensorThatOutlivesASleepingPoolWakes) {
   const Address block = AllocateIn(kPool, MiB(8));
   PutToSleep(ThePool);
   Release(kPool);
-  EXPECT_EQ(Wake([](Address, uint8_t) { return true; }), (Ranges{{block, MiB(8)}}));
+  EXPECT_EQ(Wake(), (Ranges{{block, MiB(8)}}));
   Free(block);
   EXPECT_EQ(Trim(), MiB(8));
 }
@@ -204,12 +174,12 @@ TEST_F(FixedPools, ATensorThatOutlivesASleepingPoolWakes) {
 TEST_F(FixedPools, ASleepIsUndoneWithoutTheDriver) {
   const Address block = AllocateIn(kPool, MiB(8));
   Free(AllocateIn(kPool, MiB(4)));
-  ASSERT_TRUE(allocator_->sleep().FallAsleep(ThePool).ok());
+  ASSERT_TRUE(sleep().FallAsleep(ThePool).ok());
   device_.ResetCounters();
-  ASSERT_TRUE(allocator_->sleep().WakeUp(ThePool).ok());
+  ASSERT_TRUE(sleep().WakeUp(ThePool).ok());
   allocator_->inspect().CheckInvariants();
   EXPECT_EQ(calls(CallKind::kMap) + calls(CallKind::kUnmap), 0u);
-  EXPECT_TRUE(allocator_->sleep().Asleep().empty());
+  EXPECT_TRUE(sleep().Asleep().empty());
   EXPECT_EQ(AllocateIn(kPool, MiB(4)), block + MiB(8));
 }
 
@@ -218,7 +188,7 @@ TEST_F(FixedPools, WhatSomebodyKeepsInPlaceStaysAwake) {
   const Address other = AllocateIn(kPool, MiB(16));
   ASSERT_TRUE(allocator_->KeepInPlace(block, MiB(8), true).ok());
   EXPECT_EQ(PutToSleep(ThePool), (Ranges{{other, MiB(16)}}));
-  const std::vector<Sleep::StayedPart> stayed = allocator_->sleep().Stayed(ThePool);
+  const std::vector<Sleep::StayedPart> stayed = sleep().Stayed(ThePool);
   ASSERT_EQ(stayed.size(), 1u);
   EXPECT_EQ(stayed[0].why, Sleep::Why::kKeptInPlace);
   EXPECT_EQ(stayed[0].size, MiB(8));

@@ -30,7 +30,7 @@ TEST_F(InPlace, FreeMemoryThatIsKeptIsNotGivenBack) {
   ASSERT_TRUE(allocator_->KeepInPlace(block + MiB(2), MiB(2), true).ok());
   Free(block);
   EXPECT_EQ(Trim(), MiB(6));
-  EXPECT_EQ(allocator_->inspect().Held(), MiB(2));
+  EXPECT_EQ(Held(), MiB(2));
   allocator_->inspect().CheckInvariants();
 }
 
@@ -98,7 +98,7 @@ TEST_F(InPlace, WithRemappingOffNothingMovesAndMemoryGoesBackBeforeItIsOut) {
   Allocate(MiB(16));
   EXPECT_EQ(moves(), 0u);
   EXPECT_EQ(statistics().num_stitches, 0);
-  EXPECT_LE(allocator_->inspect().Held(), MiB(64));
+  EXPECT_LE(Held(), MiB(64));
   EXPECT_TRUE(IsOutOfMemory(MiB(16)));
 }
 

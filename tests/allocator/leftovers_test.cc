@@ -16,13 +16,13 @@ class Leftovers : public AllocatorTest {
     ASSERT_FALSE(allocator_->Allocate(MiB(8), kMain).ok());
     ASSERT_TRUE(device_.SetFaults(""));
     allocator_->inspect().CheckInvariants();
-    ASSERT_EQ(allocator_->inspect().Held(), MiB(8));
+    ASSERT_EQ(Held(), MiB(8));
     ASSERT_EQ(all(statistics().reserved_bytes), MiB(8).count()) << "what is held counts, also where no block lies";
   }
   absl::StatusOr<Bytes> Trim(Bytes enough = kUnlimited) {
     absl::StatusOr<Bytes> returned = allocator_->Trim(enough);
     allocator_->inspect().CheckInvariants();
-    EXPECT_EQ(device_.used(), allocator_->inspect().Held());
+    EXPECT_EQ(device_.used(), Held());
     return returned;
   }
 };
@@ -31,19 +31,19 @@ TEST_F(Leftovers, AreTakenByTheNextMissBeforeNewMemory) {
   device_.ResetCounters();
   Allocate(MiB(8));
   EXPECT_EQ(calls(CallKind::kCreate), 0u);
-  EXPECT_EQ(allocator_->inspect().Held(), MiB(8));
+  EXPECT_EQ(Held(), MiB(8));
 }
 
 TEST_F(Leftovers, CountAgainstTheLimitButOnce) {
   allocator_->settings().limit().Set(MiB(16));
   EXPECT_TRUE(IsOutOfMemory(MiB(18)));
   Allocate(MiB(16));
-  EXPECT_EQ(allocator_->inspect().Held(), MiB(16));
+  EXPECT_EQ(Held(), MiB(16));
 }
 
 TEST_F(Leftovers, GoBackAsFarAsIsWantedAndTheRestLater) {
   EXPECT_EQ(Trim(MiB(2)).value_or(Bytes(-1)), MiB(2));
-  EXPECT_EQ(allocator_->inspect().Held(), MiB(6));
+  EXPECT_EQ(Held(), MiB(6));
   EXPECT_EQ(calls(CallKind::kRelease), 1u);
   EXPECT_EQ(Trim(MiB(3)).value_or(Bytes(-1)), MiB(4));
   EXPECT_EQ(Trim().value_or(Bytes(-1)), MiB(2));
@@ -55,7 +55,7 @@ TEST_F(Leftovers, ThatCannotBeUnmappedStayAndTrimSaysWhatTheDriverSaid) {
   ASSERT_TRUE(device_.SetFaults("unmap@2=unmap_failed,unmap@5=unmap_failed"));
   const absl::Status status = Trim().status();
   EXPECT_NE(status.message().find("unmap_failed"), std::string::npos) << status;
-  EXPECT_EQ(allocator_->inspect().Held(), MiB(2)) << "the others went";
+  EXPECT_EQ(Held(), MiB(2)) << "the others went";
   ASSERT_TRUE(device_.SetFaults(""));
   EXPECT_EQ(Trim().value_or(Bytes(-1)), MiB(2));
 }
@@ -70,7 +70,7 @@ TEST_F(Leftovers, ThatMustWaitStayWithoutAnError) {
 TEST_F(Leftovers, ThatTheDeviceRefusesDoNotCountAmongThoseThatWent) {
   ASSERT_TRUE(device_.SetFaults("release@1=invalid_value,release@2=invalid_value"));
   EXPECT_EQ(Trim(MiB(2)).value_or(Bytes(-1)), MiB(2));
-  EXPECT_EQ(allocator_->inspect().Held(), MiB(6)) << "a third one went in their place";
+  EXPECT_EQ(Held(), MiB(6)) << "a third one went in their place";
   EXPECT_EQ(Trim().value_or(Bytes(-1)), MiB(6));
 }
 

@@ -215,7 +215,7 @@ TEST_F(ASecondMiss, IsServedByWhatBecameFreeWhileItWaited) {
   between_.GoOn();
   first.join();
   second.join();
-  EXPECT_EQ(allocator_->inspect().Held(), MiB(40)) << "for two blocks of 20 MiB";
+  EXPECT_EQ(Held(), MiB(40)) << "for two blocks of 20 MiB";
 }
 
 TEST_F(ASecondMiss, WhoseCallFailsIsServedByWhatBecameFreeMeanwhile) {

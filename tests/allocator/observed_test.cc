@@ -81,7 +81,7 @@ TEST_P(ObserverThatThrows, LeavesTheAccountingWhole) {
   work();
   for (size_t i = 1; i < blocks.size(); i += 2) Free(blocks[i]);
   EXPECT_TRUE(allocator_->Trim().ok());
-  EXPECT_EQ(allocator_->inspect().Held(), Bytes(0));
+  EXPECT_EQ(Held(), Bytes(0));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ObserverThatThrows,

@@ -14,19 +14,8 @@ class Pools : public AllocatorTest {
  protected:
   explicit Pools(Bytes memory = MiB(64)) : AllocatorTest(memory) {}
 
-  Address AllocateIn(PoolId pool, Bytes size, Stream stream = kMain) {
-    const absl::StatusOr<Allocation> made = allocator_->AllocateFrom({pool}, size, stream);
-    EXPECT_TRUE(made.ok()) << made.status();
-    allocator_->inspect().CheckInvariants();
-    return made.ok() ? made->address : Address();
-  }
-  // Of cudaMalloc.
-  Address AllocateSegmentIn(PoolId pool, Bytes size, Stream stream = kMain) {
-    const absl::StatusOr<Allocation> made = allocator_->AllocateFrom({pool, MemoryKind::kSegment}, size, stream);
-    EXPECT_TRUE(made.ok()) << made.status();
-    allocator_->inspect().CheckInvariants();
-    return made.ok() ? made->address : Address();
-  }
+  Address AllocateIn(PoolId pool, Bytes size) { return AllocateFrom({pool}, size); }
+  Address AllocateSegmentIn(PoolId pool, Bytes size) { return AllocateFrom({pool, MemoryKind::kSegment}, size); }
   void Keep(PoolId pool, bool captured = true) {
     EXPECT_TRUE(allocator_->KeepPool(pool, captured).ok());
     allocator_->inspect().CheckInvariants();
@@ -35,7 +24,6 @@ class Pools : public AllocatorTest {
     EXPECT_TRUE(allocator_->ReleasePool(pool).ok());
     allocator_->inspect().CheckInvariants();
   }
-  Bytes Held() const { return allocator_->inspect().Held(); }
 };
 
 // So much is left that free handles stay where they are.

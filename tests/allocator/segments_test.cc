@@ -22,8 +22,9 @@ TEST_F(Segments, ServeBlocksWithoutAnyVirtualMemoryCall) {
 }
 
 // The driver may free a segment without waiting for the work that uses it, as the simulated one does.
-class SegmentsUnderWork : public testing::Test {
+class SegmentsUnderWork : public AllocatorTest {
  protected:
+  SegmentsUnderWork() : AllocatorTest({.memory = MiB(64), .virtual_memory = false, .order = true}, nullptr) {}
   ~SegmentsUnderWork() override {
     EXPECT_EQ(device_.order_violations(), 0u) << device_.order_report();
     EXPECT_TRUE(device_.SynchronizeAll().ok());
@@ -31,44 +32,39 @@ class SegmentsUnderWork : public testing::Test {
 
   // A segment of MiB(40) that is free, while work of `stream` uses it until `time`.
   void LeaveUsed(Stream stream, int64_t time) {
-    const Address block = allocator_.Allocate(MiB(40), stream)->address;
+    const Address block = Allocate(MiB(40), stream);
     device_.Touch(stream, block, MiB(40), /*writes=*/true, "kernel");
-    device_.MakeBusyUntil(stream, sim::Nanoseconds(time));
-    EXPECT_TRUE(allocator_.Free(block).ok());
+    MakeBusyUntil(stream, time);
+    Free(block);
   }
-  Bytes ReturnIdle() { return allocator_.ReturnIdle(kUnlimited).value_or(Bytes(-1)); }
-
-  sim::SimulatedDevice device_{{.memory = MiB(64), .virtual_memory = false, .order = true}};
-  AddressDirectory directory_;
-  DeviceAllocator allocator_{device_, directory_, /*reclaimer=*/nullptr};
 };
 
 TEST_F(SegmentsUnderWork, AreNotIdleUntilTheWorkIsDoneAndNobodyWaits) {
   LeaveUsed(kMain, 100);
-  ASSERT_TRUE(allocator_.MarkUse().ok());
+  MarkUse();
   EXPECT_EQ(ReturnIdle(), Bytes(0));
-  EXPECT_EQ(device_.now().count(), 0);
-  device_.AdvanceTo(sim::Nanoseconds(100));
+  EXPECT_EQ(now(), 0);
+  AdvanceTo(100);
   EXPECT_EQ(ReturnIdle(), MiB(40));
 }
 
 TEST_F(SegmentsUnderWork, OfAStreamThatWasNotSaidToUseThemAreNotIdleEither) {
   LeaveUsed(kMain, 0);
   // A program that forgot record_stream.
-  EXPECT_TRUE(allocator_.Free(allocator_.Allocate(MiB(2), kSide)->address).ok());
-  device_.MakeBusyUntil(kSide, sim::Nanoseconds(100));
-  ASSERT_TRUE(allocator_.MarkUse().ok());
+  Free(Allocate(MiB(2), kSide));
+  MakeBusyUntil(kSide, 100);
+  MarkUse();
   EXPECT_EQ(ReturnIdle(), Bytes(0));
-  device_.AdvanceTo(sim::Nanoseconds(100));
+  AdvanceTo(100);
   EXPECT_EQ(ReturnIdle(), MiB(40 + 20));
 }
 
 TEST_F(SegmentsUnderWork, StayWhileTheirStreamIsCapturedAndARequestFailsCleanly) {
   LeaveUsed(kMain, 100);
   device_.BeginCapture(kMain);
-  EXPECT_TRUE(absl::IsResourceExhausted(allocator_.Allocate(MiB(50), kSide).status()));
+  EXPECT_TRUE(IsOutOfMemory(MiB(50), kSide));
   EXPECT_TRUE(device_.EndCapture(kMain)) << "nothing has disturbed the capture";
-  EXPECT_EQ(allocator_.Trim().value_or(Bytes(0)), MiB(40));
+  EXPECT_EQ(Trim(), MiB(40));
 }
 
 // Notes whose the directory says a segment is while the driver frees it: by then another may get the address.
@@ -108,16 +104,7 @@ class SegmentsBesideHandles : public AllocatorTest {
  protected:
   SegmentsBesideHandles() : AllocatorTest(MiB(64)) {}
 
-  absl::StatusOr<Allocation> TryInSegment(Bytes size, Stream stream = kMain, PoolId pool = {}) {
-    absl::StatusOr<Allocation> made = allocator_->AllocateFrom({pool, MemoryKind::kSegment}, size, stream);
-    allocator_->inspect().CheckInvariants();
-    return made;
-  }
-  Address InSegment(Bytes size, Stream stream = kMain, PoolId pool = {}) {
-    const absl::StatusOr<Allocation> made = TryInSegment(size, stream, pool);
-    EXPECT_TRUE(made.ok()) << made.status();
-    return made.ok() ? made->address : Address();
-  }
+  Address InSegment(Bytes size) { return AllocateFrom({.kind = MemoryKind::kSegment}, size); }
   bool IsMapped(Address address) const { return allocator_->inspect().FindSegment(address)->mapped; }
 };
 
@@ -139,7 +126,7 @@ TEST_F(SegmentsBesideHandles, JoinWhatIsFreeInThem) {
 
 TEST_F(SegmentsBesideHandles, OfTheUsualSizeThatDoNotFitAreMadeAsSmallAsTheRequest) {
   Allocate(MiB(60));
-  EXPECT_TRUE(TryInSegment(MiB(3)).ok());
+  InSegment(MiB(3));
   EXPECT_EQ(all(statistics().reserved_bytes), MiB(64).count());
 }
 
@@ -164,38 +151,20 @@ TEST_F(SegmentsBesideHandles, FreePagesServeNoRequestForASegmentInPart) {
   Allocate(MiB(1) - kGrain);
   Allocate(MiB(62));
   Free(front);
-  EXPECT_TRUE(absl::IsResourceExhausted(TryInSegment(kGrain).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(TryFrom({.kind = MemoryKind::kSegment}, kGrain).status()));
   EXPECT_EQ(LastOutOfMemory().requested, kGrain);
-}
-
-TEST_F(SegmentsBesideHandles, FreeBlocksServeTheirPoolAlone) {
-  constexpr PoolId kPool{0, 1};
-  const Address pooled = InSegment(MiB(8), kMain, kPool);
-  Free(pooled);
-  EXPECT_NE(InSegment(MiB(8)), pooled);
-  EXPECT_EQ(InSegment(MiB(8), kMain, kPool), pooled);
-}
-
-TEST_F(SegmentsBesideHandles, FreedOnOtherStreamIsNotReusedBeforeItsEvent) {
-  const Address block = InSegment(MiB(16));
-  ASSERT_TRUE(allocator_->RecordStream(block, kSide).ok());
-  device_.MakeBusyUntil(kSide, sim::Nanoseconds(100));
-  Free(block);
-  EXPECT_NE(InSegment(MiB(16)), block);
-  device_.AdvanceTo(sim::Nanoseconds(100));
-  EXPECT_EQ(InSegment(MiB(16)), block);
 }
 
 TEST_F(SegmentsBesideHandles, ThatAreKeptStayHoweverFree) {
   const Address block = InSegment(MiB(16));
   ASSERT_TRUE(allocator_->KeepInPlace(block, MiB(16), true).ok());
   Free(block);
-  EXPECT_EQ(allocator_->Trim().value_or(Bytes(-1)), Bytes(0));
-  EXPECT_TRUE(absl::IsResourceExhausted(allocator_->Allocate(MiB(60), kSide).status()));
+  EXPECT_EQ(Trim(), Bytes(0));
+  EXPECT_TRUE(IsOutOfMemory(MiB(60), kSide));
   EXPECT_EQ(InSegment(MiB(16)), block);
   ASSERT_TRUE(allocator_->KeepInPlace(block, MiB(16), false).ok());
   Free(block);
-  EXPECT_EQ(allocator_->Trim().value_or(Bytes(-1)), MiB(16));
+  EXPECT_EQ(Trim(), MiB(16));
 }
 
 TEST_F(SegmentsBesideHandles, AreKeptOnlyWhereTheyAreInUse) {
@@ -209,10 +178,9 @@ TEST_F(SegmentsBesideHandles, AreKeptOnlyWhereTheyAreInUse) {
 TEST_F(SegmentsBesideHandles, StayAwake) {
   const Address segment = InSegment(MiB(8));
   Allocate(MiB(8));
-  const auto all_of_it = [](Address, uint8_t) { return true; };
-  ASSERT_TRUE(allocator_->sleep().FallAsleep(all_of_it).ok());
-  EXPECT_EQ(allocator_->sleep().LetGo().value_or(Bytes(-1)), MiB(8));
-  const std::vector<Sleep::StayedPart> stayed = allocator_->sleep().Stayed(all_of_it);
+  FallAsleep();
+  EXPECT_EQ(LetGo(), MiB(8));
+  const std::vector<Sleep::StayedPart> stayed = sleep().Stayed(All);
   ASSERT_EQ(stayed.size(), 1u);
   EXPECT_EQ(stayed[0].block.address, segment);
 }

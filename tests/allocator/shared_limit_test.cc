@@ -74,14 +74,14 @@ TEST_F(LimitOfAnAllocator, CountsWhatWasPromisedWhileAMissIsInTheDriver) {
   between_.during_create = [&] { others += limit_.TakeUpTo(MiB(60)); };
   EXPECT_TRUE(allocator_->Allocate(MiB(60), kMain).ok());
   EXPECT_EQ(others, MiB(20));
-  EXPECT_EQ(allocator_->inspect().Held() + others, MiB(80));
+  EXPECT_EQ(Held() + others, MiB(80));
 }
 
 TEST_F(LimitOfAnAllocator, HasBackWhatARefusedRequestWasPromised) {
   limit_.Set(MiB(60));
   ASSERT_TRUE(device_.SetFaults("create@3+=invalid_value"));
   EXPECT_FALSE(allocator_->Allocate(MiB(20), kMain).ok());
-  EXPECT_EQ(limit_.taken(), allocator_->inspect().Held());
+  EXPECT_EQ(limit_.taken(), Held());
   ASSERT_TRUE(device_.SetFaults(""));
   Allocate(MiB(58));
   EXPECT_EQ(limit_.taken(), MiB(58));
@@ -116,7 +116,7 @@ TEST_F(LimitOfAnAllocator, IsNeverPassedByThreadsOfTwoHolders) {
   }
   for (std::thread& thread : ours) thread.join();
   other.join();
-  EXPECT_EQ(limit_.taken(), allocator_->inspect().Held());
+  EXPECT_EQ(limit_.taken(), Held());
 }
 
 }  // namespace

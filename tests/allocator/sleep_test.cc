@@ -1,8 +1,6 @@
 // Blocks that keep their addresses while their memory is elsewhere.
 
-#include <optional>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "tests/allocator/sized_handles.h"
@@ -10,45 +8,14 @@
 namespace frugal {
 namespace {
 
-using Ranges = std::vector<Sleep::Range>;
-
-bool All(Address /*address*/, uint8_t /*tag*/) { return true; }
-
 class Sleeping : public AllocatorTest {
  protected:
-  explicit Sleeping(Bytes memory = MiB(64)) : AllocatorTest(memory) {}
-
-  Sleep sleep() { return allocator_->sleep(); }
-  Ranges FallAsleep(Sleep::Choice chosen = All) {
-    absl::StatusOr<Ranges> ranges = sleep().FallAsleep(chosen);
-    EXPECT_TRUE(ranges.ok()) << ranges.status();
-    allocator_->inspect().CheckInvariants();
-    return *std::move(ranges);
-  }
-  Bytes LetGo() { return Returned(sleep().LetGo()); }
-  Ranges PutToSleep(Sleep::Choice chosen = All) {
-    Ranges ranges = FallAsleep(chosen);
-    LetGo();
-    return ranges;
-  }
-  Ranges TakeBack(Sleep::Choice chosen = All) {
-    absl::StatusOr<Ranges> ranges = sleep().TakeBack(chosen);
-    EXPECT_TRUE(ranges.ok()) << ranges.status();
-    allocator_->inspect().CheckInvariants();
-    return ranges.ok() ? *std::move(ranges) : Ranges();
-  }
-  Ranges Wake(Sleep::Choice chosen = All) {
-    Ranges ranges = TakeBack(chosen);
-    EXPECT_TRUE(sleep().WakeUp(chosen).ok());
-    allocator_->inspect().CheckInvariants();
-    return ranges;
-  }
   void SetTag(Address address, uint8_t tag) { EXPECT_TRUE(sleep().SetTag(address, tag).ok()); }
 };
 
 using Parts = std::vector<std::tuple<Address, Bytes, Sleep::Why>>;
 
-Parts Stayed(const Sleep& sleep, Sleep::Choice chosen = All) {
+Parts Stayed(const Sleep& sleep, Sleep::Choice chosen) {
   Parts parts;
   for (const Sleep::StayedPart& part : sleep.Stayed(chosen)) {
     parts.emplace_back(part.block.address, part.size, part.why);
@@ -96,12 +63,11 @@ TEST_F(Sleeping, WhatIsGivenBackAsleepIsInNoSnapshot) {
 
 TEST_F(Sleeping, WhatSleepsAsItsPoolIsKeptIsKeptWhenItWakes) {
   constexpr PoolId kPool{0, 1};
-  const absl::StatusOr<Allocation> block = allocator_->AllocateFrom({kPool}, MiB(8), kMain, nullptr);
-  ASSERT_TRUE(block.ok());
+  const Address block = AllocateFrom({kPool}, MiB(8));
   PutToSleep();
   EXPECT_TRUE(allocator_->KeepPool(kPool).ok());
   Wake();
-  Free(block->address);
+  Free(block);
   EXPECT_EQ(Trim(), Bytes(0)) << "a graph may read it";
   EXPECT_TRUE(allocator_->ReleasePool(kPool).ok());
   EXPECT_EQ(Trim(), MiB(8));
@@ -197,24 +163,6 @@ TEST_F(Sleeping, WhatIsFreedBesideItMeanwhileKeepsItsMemory) {
   Wake();
 }
 
-TEST_F(Sleeping, IsUndoneBeforeItsMemoryGoes) {
-  const Address block = Allocate(MiB(8));
-  Free(Allocate(MiB(2)));
-  FallAsleep();
-  ASSERT_TRUE(sleep().WakeUp(All).ok());
-  allocator_->inspect().CheckInvariants();
-  EXPECT_EQ(calls(CallKind::kUnmap), 0u);
-  Free(block);
-  EXPECT_EQ(Allocate(MiB(10)), block);
-}
-
-TEST_F(Sleeping, WhatIsKeptInPlaceStays) {
-  const Address block = Allocate(MiB(8));
-  ASSERT_TRUE(allocator_->KeepInPlace(block, MiB(8), true).ok());
-  EXPECT_EQ(FallAsleep(), Ranges());
-  EXPECT_EQ(LetGo(), Bytes(0));
-}
-
 TEST_F(Sleeping, ItIsToldWhatStayedAndWhy) {
   const Address first = Allocate(MiB(3));
   const Address second = Allocate(MiB(3));
@@ -231,7 +179,7 @@ TEST_F(Sleeping, ItIsToldWhatStayedAndWhy) {
             (Parts{{third, MiB(2), Sleep::Why::kKeptInPlace}}))
       << "of those that are meant";
   EXPECT_EQ(sleep().Stayed(tagged)[0].block.tag, 1);
-  EXPECT_EQ(Stayed(sleep()), (Parts{{third, MiB(2), Sleep::Why::kKeptInPlace}}))
+  EXPECT_EQ(Stayed(sleep(), All), (Parts{{third, MiB(2), Sleep::Why::kKeptInPlace}}))
       << "if all are meant, no block that stays awake is beside";
   Free(first);
   EXPECT_EQ(Stayed(sleep(), tagged), (Parts{{third, MiB(2), Sleep::Why::kKeptInPlace}})) << "nor if it is gone";
@@ -303,43 +251,6 @@ TEST_F(Sleeping, FiftyCyclesLeaveEverythingAsTheFirst) {
   }
 }
 
-TEST_F(Sleeping, EachCallThatFailsLeavesAllAsleepOrAllAwake) {
-  for (const char* call : {"create", "map", "set_access", "unmap", "release", "memory_info", "sync"}) {
-    for (int number = 1; number <= 9; ++number) {
-      const Address first = Allocate(MiB(13));
-      // Not beside it, so that some of a wake is done when a call fails.
-      const Address second = Allocate(MiB(3), kSide);
-      Free(Allocate(MiB(1)));
-      const std::string plan = absl::StrCat(call, "@", number, "=invalid_value");
-      ASSERT_TRUE(device_.SetFaults(plan));
-      Bytes slept;
-      if (const absl::StatusOr<Ranges> ranges = sleep().FallAsleep(All); ranges.ok()) {
-        for (const Sleep::Range& range : *ranges) slept += range.size;
-        EXPECT_EQ(slept, MiB(16)) << plan;
-        allocator_->inspect().CheckInvariants();
-        static_cast<void>(sleep().LetGo());
-      }
-      allocator_->inspect().CheckInvariants();
-      const Bytes asleep = device_.used();
-      const absl::StatusOr<Ranges> back = sleep().TakeBack(All);
-      allocator_->inspect().CheckInvariants();
-      ASSERT_TRUE(device_.SetFaults(""));
-      if (!back.ok()) {
-        EXPECT_EQ(device_.used(), asleep) << plan;
-        TakeBack();
-      }
-      ASSERT_TRUE(sleep().WakeUp(All).ok());
-      for (const Address block : {first, second}) EXPECT_EQ(allocator_->inspect().StreamsOf(block).size(), 1u);
-      EXPECT_TRUE(allocator_->KeepInPlace(first, MiB(13), true).ok()) << "it is awake: " << plan;
-      EXPECT_TRUE(allocator_->KeepInPlace(first, MiB(13), false).ok());
-      Free(first);
-      Free(second);
-      Trim();
-      EXPECT_EQ(device_.used(), Bytes(0)) << plan;
-    }
-  }
-}
-
 class SleepingInLargeHandles : public SizedHandlesTest {};
 
 TEST_F(SleepingInLargeHandles, AWakeTakesNoMoreHandlesThanTheRequestsDid) {
@@ -348,11 +259,9 @@ TEST_F(SleepingInLargeHandles, AWakeTakesNoMoreHandlesThanTheRequestsDid) {
     device_.ResetCounters();
     for (const int64_t count : pages) blocks.push_back(AllocatePages(count));
     const uint64_t taken = calls(CallKind::kMap);
-    ASSERT_TRUE(allocator_->sleep().FallAsleep(All).ok());
-    ASSERT_TRUE(allocator_->sleep().LetGo().ok());
+    PutToSleep();
     device_.ResetCounters();
-    ASSERT_TRUE(allocator_->sleep().TakeBack(All).ok());
-    ASSERT_TRUE(allocator_->sleep().WakeUp(All).ok());
+    Wake();
     EXPECT_LE(calls(CallKind::kMap), taken);
     EXPECT_EQ(calls(CallKind::kCreate), calls(CallKind::kMap));
     EXPECT_LE(calls(CallKind::kSetAccess), pages.size()) << "as one, what lies side by side";
@@ -364,11 +273,11 @@ TEST_F(SleepingInLargeHandles, AWakeTakesNoMoreHandlesThanTheRequestsDid) {
 TEST_F(SleepingInLargeHandles, AllPagesThatNoOtherBlockLiesInGoBack) {
   std::vector<Address> blocks;
   for (int i = 0; i < 8; ++i) blocks.push_back(AllocatePages(5));
-  for (size_t i = 0; i < blocks.size(); i += 2) ASSERT_TRUE(allocator_->sleep().SetTag(blocks[i], 1).ok());
+  for (size_t i = 0; i < blocks.size(); i += 2) ASSERT_TRUE(sleep().SetTag(blocks[i], 1).ok());
   const auto tagged = [](Address, uint8_t tag) { return tag == 1; };
-  ASSERT_TRUE(allocator_->sleep().FallAsleep(tagged).ok());
-  EXPECT_EQ(Returned(allocator_->sleep().LetGo()), Pages(20).bytes());
-  EXPECT_EQ(Stayed(allocator_->sleep(), tagged), Parts());
+  FallAsleep(tagged);
+  EXPECT_EQ(LetGo(), Pages(20).bytes());
+  EXPECT_EQ(Stayed(sleep(), tagged), Parts());
 }
 
 TEST_F(Sleeping, ObserversAreToldOfTheMemoryThatGoesAndComes) {
@@ -410,10 +319,10 @@ class SleepingWithoutVirtualMemory : public AllocatorTest {
 
 TEST_F(SleepingWithoutVirtualMemory, NothingSleeps) {
   const Address block = Allocate(MiB(8));
-  EXPECT_EQ(*allocator_->sleep().FallAsleep(All), Ranges());
-  EXPECT_EQ(*allocator_->sleep().LetGo(), Bytes(0));
+  EXPECT_EQ(FallAsleep(), Ranges());
+  EXPECT_EQ(LetGo(), Bytes(0));
   EXPECT_EQ(device_.used(), MiB(20));
-  EXPECT_EQ(Stayed(allocator_->sleep()), (Parts{{block, MiB(8), Sleep::Why::kInSegment}}));
+  EXPECT_EQ(Stayed(sleep(), All), (Parts{{block, MiB(8), Sleep::Why::kInSegment}}));
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST_F(StuckPage, AnUnmapThatFailsHalfWayLeavesBooksThatAreRight) {
   EXPECT_FALSE(allocator_->Trim().ok());
   allocator_->inspect().CheckInvariants();
   EXPECT_TRUE(allocator_->inspect().Health().ok());
-  EXPECT_EQ(allocator_->inspect().Held(), MiB(20) - between_.unmapped_);
+  EXPECT_EQ(Held(), MiB(20) - between_.unmapped_);
   EXPECT_EQ(between_.unmapped_, MiB(8)) << "what comes before the page that is stuck";
   between_.stuck_ = Address();
   EXPECT_EQ(Trim(), MiB(12));

@@ -22,28 +22,9 @@ class CountingDevice final : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
 
-  absl::StatusOr<Address> Reserve(Bytes size) override {
-    ++ranges;
-    return ForwardingDevice::Reserve(size);
-  }
-  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
-    if (mapped >= places) return absl::AbortedError("no place for another mapping");
-    const absl::Status status = ForwardingDevice::Map(start, size, handle);
-    if (status.ok()) most_mapped = std::max(most_mapped, ++mapped);
-    return status;
-  }
-  absl::Status Unmap(Address start, Bytes size) override {
-    const absl::Status status = ForwardingDevice::Unmap(start, size);
-    if (status.ok()) --mapped;
-    return status;
-  }
   absl::StatusOr<Event> Record(Stream stream) override {
     if (side_fails && stream == kSide) return absl::InternalError("CUDA_ERROR_INVALID_HANDLE");
     return ForwardingDevice::Record(stream);
-  }
-  absl::Status SynchronizeAll() override {
-    ++waits;
-    return ForwardingDevice::SynchronizeAll();
   }
 
   int64_t places = INT64_MAX;
@@ -52,6 +33,18 @@ class CountingDevice final : public ForwardingDevice {
   int64_t mapped = 0;
   int64_t most_mapped = 0;
   int64_t waits = 0;
+
+ private:
+  absl::Status Before(Call call) override {
+    if (call == Call::kMap && mapped >= places) return absl::AbortedError("no place for another mapping");
+    return absl::OkStatus();
+  }
+  void Succeeded(const MadeCall& call) override {
+    ranges += call.kind == Call::kReserve;
+    waits += call.kind == Call::kSynchronizeAll;
+    if (call.kind == Call::kMap) most_mapped = std::max(most_mapped, ++mapped);
+    if (call.kind == Call::kUnmap) --mapped;
+  }
 };
 
 // Blocks of random sizes, which fill a GPU to six sevenths.

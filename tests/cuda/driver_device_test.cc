@@ -4,7 +4,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -109,16 +108,6 @@ TEST_F(DriverDeviceTest, MappingThatFailsWhileMemoryIsFreeSaysWhatElseMayHaveRun
     EXPECT_TRUE(absl::StrContains(status.message(), "iB of the GPU are free")) << status;
     EXPECT_TRUE(absl::StrContains(status.message(), "memory_limit")) << status;
   }
-  // On a full device it is what it says.
-  std::vector<Address> segments;
-  for (;;) {
-    const absl::StatusOr<Address> segment = device_->Malloc(MiB(2));
-    if (!segment.ok()) break;
-    segments.push_back(*segment);
-  }
-  FailNext("set_access@1=out_of_memory");
-  EXPECT_EQ(device_->SetAccess(range, kPageSize).code(), absl::StatusCode::kResourceExhausted);
-  for (const Address segment : segments) ASSERT_TRUE(device_->Free(segment).ok());
   ASSERT_TRUE(device_->Unmap(range, kPageSize).ok());
   ASSERT_TRUE(device_->Release(handle).ok());
 }

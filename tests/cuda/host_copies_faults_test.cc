@@ -14,9 +14,6 @@ using Kind = HostCopies::Kind;
 
 class HostCopiesFaultsTest : public HostCopiesTest {
  protected:
-  HostCopiesFaultsTest() : memory_(NewMemory(MiB(40))) {}
-  ~HostCopiesFaultsTest() override { EXPECT_TRUE(device_->Free(memory_).ok()); }
-
   // Falls asleep and wakes while call number `call` fails; what the failed step left is checked, and it is done again.
   void Cycle(int call, bool and_all_after) {
     SCOPED_TRACE(testing::Message() << "call " << call << (and_all_after ? " and all after" : ""));
@@ -57,7 +54,7 @@ class HostCopiesFaultsTest : public HostCopiesTest {
     EXPECT_EQ(Live(), 0);
   }
 
-  const Address memory_;
+  const Address memory_ = NewMemory(MiB(40));
   // Pageable memory: more than the ring holds.
   const Ranges ranges_ = {{memory_ + Bytes(5), Bytes(700)},
                           {memory_ + MiB(1), MiB(GetParam() == Kind::kPageable ? 7 : 1)},

@@ -102,6 +102,7 @@ class HostCopiesTest : public testing::TestWithParam<HostCopies::Kind> {
     watch.to_fail = std::numeric_limits<int>::max();
     copies_.reset();
     EXPECT_EQ(Live(), 0) << "of what the driver was asked for";
+    for (const Address memory : taken_) EXPECT_TRUE(device_->Free(memory).ok());
   }
 
   std::unique_ptr<HostCopies> MakeCopies(UnifiedMemory::FileReader read = UnifiedMemory::ReadFile) {
@@ -120,8 +121,8 @@ class HostCopiesTest : public testing::TestWithParam<HostCopies::Kind> {
            watch.calls["StreamDestroy"] + watch.calls["EventCreate"] - watch.calls["EventDestroy"];
   }
 
-  // Device memory, whose contents a test may write and read.
-  Address NewMemory(Bytes size) { return *device_->Malloc(size); }
+  // Device memory, whose contents a test may write and read, until the test ends.
+  Address NewMemory(Bytes size) { return taken_.emplace_back(*device_->Malloc(size)); }
 
   // Bytes that differ by address and `seed`.
   static void Write(const Ranges& ranges, size_t seed) {
@@ -165,6 +166,8 @@ class HostCopiesTest : public testing::TestWithParam<HostCopies::Kind> {
   std::unique_ptr<HostCopies> copies_;
 
  private:
+  std::vector<Address> taken_;
+
   template <typename Call>
   static void ForEachRun(const Ranges& ranges, size_t seed, Call call) {
     // As many as no piece of memory is long, or a multiple of it.

@@ -37,7 +37,6 @@ TEST_P(HostCopiesTest, RangesOfAnySizeComeBackByteByByte) {
   Lose(ranges);
   EXPECT_EQ(CopyIn(ranges), Total(ranges));
   EXPECT_TRUE(Holds(ranges, 1));
-  ASSERT_TRUE(device_->Free(memory).ok());
 }
 
 TEST_P(HostCopiesTest, WhatLiesBesideTheRangesIsLeftAlone) {
@@ -51,7 +50,6 @@ TEST_P(HostCopiesTest, WhatLiesBesideTheRangesIsLeftAlone) {
   EXPECT_TRUE(Holds(ranges, 1));
   EXPECT_TRUE(Holds({{memory, Bytes(3)}, {memory + Bytes(1004), MiB(1) - Bytes(1004)}}, 2));
   EXPECT_TRUE(Holds({{memory + MiB(1) + Bytes(999), MiB(1) - Bytes(999)}}, 2));
-  ASSERT_TRUE(device_->Free(memory).ok());
 }
 
 TEST_P(HostCopiesTest, TenThousandSmallRangesTakeOneWaitAndNoMemoryEach) {
@@ -69,7 +67,6 @@ TEST_P(HostCopiesTest, TenThousandSmallRangesTakeOneWaitAndNoMemoryEach) {
   EXPECT_EQ(times_.Of(DriverCall::sync).calls, 2);
   const Bytes ring = GetParam() == Kind::kPageable ? CopyRing::kBuffer * CopyRing::kBuffers : Bytes(0);
   EXPECT_EQ(copies_->host(), PagesCovering(Total(ranges)).bytes() + ring);
-  ASSERT_TRUE(device_->Free(memory).ok());
 }
 
 TEST_P(HostCopiesTest, ALaterCopyTakesThePlaceOfAnEarlierOne) {
@@ -85,7 +82,6 @@ TEST_P(HostCopiesTest, ALaterCopyTakesThePlaceOfAnEarlierOne) {
   EXPECT_TRUE(Holds(middle, 2));
   EXPECT_TRUE(Holds({{memory, MiB(3) + Bytes(5)}}, 1));
   EXPECT_TRUE(Holds({{memory + MiB(4) + Bytes(5), MiB(4) - Bytes(5)}}, 1));
-  ASSERT_TRUE(device_->Free(memory).ok());
 }
 
 TEST_P(HostCopiesTest, TheHostCanReadAnyPartOfWhatWasCopied) {
@@ -103,7 +99,6 @@ TEST_P(HostCopiesTest, TheHostCanReadAnyPartOfWhatWasCopied) {
   EXPECT_EQ(read.substr(mib, mib), all.substr((64 + 1) * mib + 3, mib));
   EXPECT_EQ(read.substr(2 * mib), all.substr(71 * mib, mib));
   EXPECT_EQ(copies_->Read({memory + MiB(76), MiB(1)}, read.data()), Bytes(0));
-  ASSERT_TRUE(device_->Free(memory).ok());
 }
 
 TEST_P(HostCopiesTest, WhatIsDroppedIsNotCopiedBack) {
@@ -117,7 +112,6 @@ TEST_P(HostCopiesTest, WhatIsDroppedIsNotCopiedBack) {
   EXPECT_TRUE(Holds({{memory, MiB(1)}, {memory + MiB(5), MiB(2)}}, 1));
   EXPECT_TRUE(Holds({{memory + MiB(1), MiB(1)}, {memory + MiB(4), MiB(1)}, {memory + MiB(7), Bytes(100)}}, 2));
   EXPECT_TRUE(Holds({{memory + MiB(7) + Bytes(100), MiB(1) - Bytes(100)}}, 1));
-  ASSERT_TRUE(device_->Free(memory).ok());
 }
 
 TEST_P(HostCopiesTest, CopiesOfWhatWasFreedMeanwhileGo) {
@@ -133,7 +127,6 @@ TEST_P(HostCopiesTest, CopiesOfWhatWasFreedMeanwhileGo) {
   EXPECT_TRUE(Holds({{memory, MiB(1)}, {memory + MiB(3), MiB(3)}, {memory + MiB(7), MiB(1)}}, 2));
   copies_->KeepOnly({});
   EXPECT_EQ(CopyIn(all), Bytes(0));
-  ASSERT_TRUE(device_->Free(memory).ok());
 }
 
 TEST_P(HostCopiesTest, FilledMemoryIsAllOnes) {
@@ -143,7 +136,6 @@ TEST_P(HostCopiesTest, FilledMemoryIsAllOnes) {
   const auto* const bytes = static_cast<const uint8_t*>(memory.pointer());
   for (int64_t i : {3, 7, 1 << 20, (2 << 20) - 1}) EXPECT_EQ(bytes[i], 0xFF) << i;
   EXPECT_TRUE(Holds({{memory, Bytes(3)}, {memory + Bytes(8), MiB(1) - Bytes(8)}}, 1));
-  ASSERT_TRUE(device_->Free(memory).ok());
 }
 
 TEST_F(HostCopiesTest, PinnedMemoryIsKeptForTheNextTimeAndGoesWhenTrimmed) {
@@ -164,7 +156,6 @@ TEST_F(HostCopiesTest, PinnedMemoryIsKeptForTheNextTimeAndGoesWhenTrimmed) {
   ASSERT_TRUE(copies_->Trim().ok());
   EXPECT_EQ(copies_->host(), Bytes(0));
   EXPECT_EQ(Live(), 0);
-  ASSERT_TRUE(device_->Free(memory).ok());
 }
 
 TEST_F(HostCopiesTest, PageableMemoryGoesWithItsLastCopyAndItsRingWhenTrimmed) {
@@ -181,7 +172,6 @@ TEST_F(HostCopiesTest, PageableMemoryGoesWithItsLastCopyAndItsRingWhenTrimmed) {
   ASSERT_TRUE(copies_->Trim().ok());
   EXPECT_EQ(copies_->host(), Bytes(0));
   EXPECT_EQ(Live(), 0);
-  ASSERT_TRUE(device_->Free(memory).ok());
 }
 
 TEST_F(HostCopiesTest, BothKindsSleepAtATime) {
@@ -196,7 +186,6 @@ TEST_F(HostCopiesTest, BothKindsSleepAtATime) {
   EXPECT_EQ(CopyIn(all), MiB(6));
   EXPECT_TRUE(Holds(pinned, 1));
   EXPECT_TRUE(Holds(pageable, 1));
-  ASSERT_TRUE(device_->Free(memory).ok());
 }
 
 TEST_F(HostCopiesTest, IdlePinnedMemoryIsNotHeldBesidePageable) {
@@ -205,7 +194,6 @@ TEST_F(HostCopiesTest, IdlePinnedMemoryIsNotHeldBesidePageable) {
   copies_->KeepOnly({});
   CopyOut({{memory, MiB(8)}}, Kind::kPageable);
   EXPECT_EQ(copies_->pinned(), CopyRing::kBuffer * CopyRing::kBuffers);
-  ASSERT_TRUE(device_->Free(memory).ok());
 }
 
 TEST_P(HostCopiesTest, FiftyCyclesHoldAsMuchAsTheFirst) {
@@ -227,7 +215,6 @@ TEST_P(HostCopiesTest, FiftyCyclesHoldAsMuchAsTheFirst) {
   EXPECT_EQ(held, std::vector<Bytes>(50, held.front()));
   EXPECT_EQ(watch.calls["MemHostAlloc"], 1);
   EXPECT_EQ(watch.calls["StreamCreate"], 1);
-  ASSERT_TRUE(device_->Free(memory).ok());
 }
 
 // As a host has it with so much available; a 20th of it all is left alone.
@@ -299,7 +286,6 @@ TEST_P(HostCopiesTest, ThreadsContextAndCaptureAreAsBefore) {
   EXPECT_TRUE(Holds(ranges, 1));
   const std::set<CUcontext> primary = {reinterpret_cast<CUcontext>(device_->primary_context())};
   EXPECT_EQ(watch.contexts, primary) << "of every call";
-  ASSERT_TRUE(device_->Free(memory).ok());
 }
 
 TEST(HostPoolTest, NoPieceReachesFromOneChunkIntoTheNext) {

@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "tests/devices/forwarding_device.h"
 
 namespace frugal {
@@ -17,23 +15,6 @@ namespace frugal {
 class HandleLog final : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
-
-  absl::StatusOr<PhysicalHandle> Create(Bytes size) override {
-    absl::StatusOr<PhysicalHandle> handle = ForwardingDevice::Create(size);
-    if (handle.ok()) created_.push_back(PagesCovering(size).count());
-    return handle;
-  }
-  absl::Status SetAccess(Address start, Bytes size) override {
-    absl::Status status = ForwardingDevice::SetAccess(start, size);
-    if (!status.ok()) return status;
-    for (Address page = start; page < start + size; page = page + kPageSize) open_.insert(page);
-    return status;
-  }
-  absl::Status Unmap(Address start, Bytes size) override {
-    absl::Status status = ForwardingDevice::Unmap(start, size);
-    if (status.ok()) open_.erase(open_.lower_bound(start), open_.lower_bound(start + size));
-    return status;
-  }
 
   // In pages, those that were created since the last question, in their order.
   std::vector<int64_t> TakeCreated() { return std::exchange(created_, {}); }
@@ -46,6 +27,14 @@ class HandleLog final : public ForwardingDevice {
   }
 
  private:
+  void Succeeded(const MadeCall& call) override {
+    if (call.kind == Call::kCreate) created_.push_back(PagesCovering(call.size).count());
+    if (call.kind == Call::kUnmap)
+      open_.erase(open_.lower_bound(call.start), open_.lower_bound(call.start + call.size));
+    if (call.kind != Call::kSetAccess) return;
+    for (Address page = call.start; page < call.start + call.size; page = page + kPageSize) open_.insert(page);
+  }
+
   std::vector<int64_t> created_;
   std::set<Address> open_;
 };

@@ -18,6 +18,7 @@ using shadow::OperationKind;
 constexpr uint8_t kCaptured = shadow::kStreams;
 constexpr int64_t kIdleWanted = 3;
 constexpr int64_t kTrimmed = 4;
+constexpr int64_t kAsleep = 1;  // the tag of the block that sleeps
 
 uint8_t NumberOf(Stream stream) { return static_cast<uint8_t>(1 + (stream.id - 1) % (kCaptured - 1)); }
 
@@ -53,9 +54,17 @@ class Translation {
       }
     }
     if (now_ == events / 2) operations_.push_back({.kind = OperationKind::kEndCapture, .stream = kCaptured});
+    if (now_ == events * 3 / 4 && !live_.empty()) SleepAndWake(*live_.begin());
     if (now_ % 40 == 10) operations_.push_back({.kind = OperationKind::kMarkUse});
     if (now_ % 40 == 30) operations_.push_back({.kind = OperationKind::kReturnIdle, .amount = kIdleWanted});
     if (now_ % 60 == 50) operations_.push_back({.kind = OperationKind::kTrim, .amount = kTrimmed});
+  }
+  void SleepAndWake(uint32_t block) {
+    operations_.push_back({.kind = OperationKind::kTag, .block = block, .amount = kAsleep});
+    for (const OperationKind step : {OperationKind::kFallAsleep, OperationKind::kLetGo, OperationKind::kTakeBack,
+                                     OperationKind::kTakeBack, OperationKind::kWakeUp}) {
+      operations_.push_back({.kind = step, .amount = kAsleep});
+    }
   }
   void Allocate(const HistoryEvent& event) {
     const uint8_t stream = streams_[event.allocation] = NumberOf(event.stream);
@@ -121,7 +130,7 @@ std::string FaultedHistory::Run(const std::string& faults, size_t faults_end) {
     if (i == faults_end) run.SetFaults("");
     run.Step(program_.operations[i]);
   }
-  for (const sim::CallKind kind : FailingKinds()) calls_[kind] = run.calls(kind);
+  for (const sim::CallKind kind : FailingKinds()) calls_[kind] = run.device().calls(kind);
   run.Finish();
   tally_ += run.tally();
   return run.failure();

@@ -30,9 +30,9 @@ inline constexpr Memory kMemories[] = {{"pages", "", true, false},
                                        {"large_handles", " with large handles", true, true},
                                        {"segments", " in segments", false, false}};
 
-// Between the history's events it trims, marks use, returns idle memory and has a stream captured, at fixed places; at
-// its end it frees and trims all. The device has little more memory than the history fits into, so that all of it is
-// wanted.
+// Between the history's events it trims, marks use, returns idle memory, has a stream captured and a block sleep, at
+// fixed places; at its end it frees and trims all. The device has little more memory than the history fits into, so
+// that all of it is wanted.
 class FaultedHistory {
  public:
   FaultedHistory(const History& history, const Memory& memory, shadow::CheckLevel level);

@@ -35,71 +35,6 @@ class LoggedDevice final : public ForwardingDevice {
     NoteIfReported(log_.Use(stream, start, size, writes));
   }
 
-  absl::StatusOr<PhysicalHandle> Create(Bytes size) override {
-    absl::StatusOr<PhysicalHandle> handle = ForwardingDevice::Create(size);
-    // The number of a handle that was released may come again, for other memory.
-    if (!handle.ok()) return handle;
-    physical_[handle->id] = {next_physical_++, size > kPageSize, false};
-    large_.created += size > kPageSize;
-    return handle;
-  }
-  absl::Status Release(PhysicalHandle handle) override {
-    absl::Status status = ForwardingDevice::Release(handle);
-    if (status.ok()) large_.released += physical_.at(handle.id).is_large;
-    return status;
-  }
-  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
-    absl::Status status = ForwardingDevice::Map(start, size, handle);
-    if (!status.ok()) return status;
-    Physical& physical = physical_.at(handle.id);
-    large_.mapped_again += physical.is_large && physical.was_mapped;
-    physical.was_mapped = true;
-    log_.Map(start, size, physical.number);
-    return status;
-  }
-  absl::Status Unmap(Address start, Bytes size) override {
-    absl::Status status = ForwardingDevice::Unmap(start, size);
-    if (status.ok()) NoteIfReported(log_.Unmap(start, size));
-    return status;
-  }
-  absl::StatusOr<Address> Malloc(Bytes size) override {
-    absl::StatusOr<Address> segment = ForwardingDevice::Malloc(size);
-    if (!segment.ok()) return segment;
-    log_.Map(*segment, size, next_physical_++);
-    segments_[segment->value()] = size;
-    return segment;
-  }
-  absl::Status Free(Address segment) override {
-    absl::Status status = ForwardingDevice::Free(segment);
-    if (!status.ok()) return status;
-    NoteIfReported(log_.Unmap(segment, segments_.at(segment.value())));
-    return status;
-  }
-  absl::StatusOr<Event> Record(Stream stream) override {
-    absl::StatusOr<Event> event = ForwardingDevice::Record(stream);
-    if (event.ok()) log_.Record(stream, *event);
-    return event;
-  }
-  absl::StatusOr<bool> HasPassed(Event event) override {
-    absl::StatusOr<bool> passed = ForwardingDevice::HasPassed(event);
-    if (passed.ok() && *passed) log_.HostSees(event);
-    return passed;
-  }
-  absl::Status StreamWait(Stream stream, Event event) override {
-    absl::Status status = ForwardingDevice::StreamWait(stream, event);
-    if (status.ok()) log_.Wait(stream, event);
-    return status;
-  }
-  absl::Status Synchronize(Event event) override {
-    absl::Status status = ForwardingDevice::Synchronize(event);
-    if (status.ok()) log_.HostSees(event);
-    return status;
-  }
-  absl::Status SynchronizeAll() override {
-    absl::Status status = ForwardingDevice::SynchronizeAll();
-    if (status.ok()) log_.HostSeesAll();
-    return status;
-  }
   // A point after all that any stream was told so far, for the log alone.
   Event RecordAll() {
     const Event event{next_point_--};
@@ -114,6 +49,44 @@ class LoggedDevice final : public ForwardingDevice {
     bool was_mapped;
   };
 
+  void Succeeded(const MadeCall& call) override {
+    switch (call.kind) {
+      case Call::kCreate:
+        // The number of a handle that was released may come again, for other memory.
+        physical_[call.handle.id] = {next_physical_++, call.size > kPageSize, false};
+        large_.created += call.size > kPageSize;
+        return;
+      case Call::kRelease:
+        large_.released += physical_.at(call.handle.id).is_large;
+        return;
+      case Call::kMap:
+        return NoteMapped(call, physical_.at(call.handle.id));
+      case Call::kUnmap:
+        return NoteIfReported(log_.Unmap(call.start, call.size));
+      case Call::kMalloc:
+        log_.Map(call.start, call.size, next_physical_++);
+        segments_[call.start.value()] = call.size;
+        return;
+      case Call::kFree:
+        return NoteIfReported(log_.Unmap(call.start, segments_.at(call.start.value())));
+      case Call::kRecord:
+        return log_.Record(call.stream, call.event);
+      case Call::kHasPassed:
+      case Call::kSynchronize:
+        return log_.HostSees(call.event);
+      case Call::kStreamWait:
+        return log_.Wait(call.stream, call.event);
+      case Call::kSynchronizeAll:
+        return log_.HostSeesAll();
+      default:
+        return;
+    }
+  }
+  void NoteMapped(const MadeCall& call, Physical& physical) {
+    large_.mapped_again += physical.is_large && physical.was_mapped;
+    physical.was_mapped = true;
+    log_.Map(call.start, call.size, physical.number);
+  }
   void NoteIfReported(Moment moment) {
     if (device_.order_violations() > violations_) log_.NoteReported(moment);
     violations_ = device_.order_violations();

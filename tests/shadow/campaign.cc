@@ -138,9 +138,9 @@ std::string Run(const Program& program, CheckLevel level, const Between& between
   return run.failure();
 }
 
-DrawnRun RunDrawn(Choices& choices, int64_t most_operations, CheckLevel level, const Between& between) {
+DrawnRun RunDrawn(Choices& choices, int64_t most_operations, CheckLevel level, Mix mix) {
   DrawnRun result;
-  result.failure = DrawAndRun(RandomOperations(choices), choices, most_operations, level, between, result.tally,
+  result.failure = DrawAndRun(RandomOperations(choices, mix), choices, most_operations, level, nullptr, result.tally,
                               [&result](const Program& program, const Operation& operation) {
                                 result.program.pages = program.pages;
                                 result.program.movable = program.movable;

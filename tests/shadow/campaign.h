@@ -22,7 +22,7 @@ struct DrawnRun {
   std::string failure;
   Tally tally;
 };
-DrawnRun RunDrawn(Choices& choices, int64_t most_operations, CheckLevel level, const Between& between = nullptr);
+DrawnRun RunDrawn(Choices& choices, int64_t most_operations, CheckLevel level, Mix mix = Mix::kTight);
 
 struct Campaign {
   uint64_t first_seed = 1;

@@ -59,10 +59,11 @@ void LiveBlocks::CheckSnapshot(const DeviceAllocator& allocator, bool may_have_s
   if (!may_have_spares || mapped.count() > reserved) verdict.Expect("bytes in the snapshot", mapped.count(), reserved);
 }
 
-void LiveBlocks::CheckNothingFits(const DeviceAllocator& allocator, Bytes size, Stream stream, bool in_segment,
+void LiveBlocks::CheckNothingFits(const DeviceAllocator& allocator, Bytes size, Stream stream, MemorySource source,
                                   Verdict& verdict) {
   for (const SegmentView& segment : allocator.inspect().Snapshot()) {
-    if (segment.stream != stream || (in_segment && segment.mapped)) continue;
+    if (segment.stream != stream || segment.pool != source.pool) continue;
+    if (source.kind == MemoryKind::kSegment && segment.mapped) continue;
     for (const BlockView& block : segment.blocks) {
       if (block.state != BlockView::State::kFree || block.size < size) continue;
       verdict.Fail(absl::StrFormat("out of memory for %d bytes on stream %d, which has a free block of %d bytes",

@@ -59,8 +59,8 @@ class LiveBlocks {
   // has failed, so that memory may be held that is nowhere mapped.
   void CheckSnapshot(const DeviceAllocator& allocator, bool may_have_spares, Verdict& verdict) const;
   // Where a request is refused: whatever its size class, a free block of the stream would have served it.
-  // `in_segment`: only one of cudaMalloc's memory would have.
-  static void CheckNothingFits(const DeviceAllocator& allocator, Bytes size, Stream stream, bool in_segment,
+  // What is asked for in a segment, only one of cudaMalloc's memory would have.
+  static void CheckNothingFits(const DeviceAllocator& allocator, Bytes size, Stream stream, MemorySource source,
                                Verdict& verdict);
 
  private:

@@ -56,6 +56,8 @@ std::string Fill(std::string_view placeholder, const Operation& operation) {
       return absl::StrCat(operation.amount);
     case 'C':
       return absl::StrCat(operation.second);
+    case 'P':
+      return absl::StrCat(operation.pool);
     case 'K':
       return std::string(sim::kCallKindNames[operation.call]);
     case 'O':
@@ -78,6 +80,8 @@ bool Read(std::string_view placeholder, std::string_view word, Operation& operat
       return ParseNumber(word, 0, kMost, operation.amount);
     case 'C':
       return ParseNumber(word, 0, kMost, operation.second);
+    case 'P':
+      return ParseNumber(word, 1, UINT32_MAX, operation.pool);
     case 'K':
       index = IndexOf(sim::kCallKindNames, word);
       operation.call = index.value_or(0);

@@ -58,6 +58,10 @@ enum class OperationKind : uint8_t {
   kLetGo,
   kTakeBack,
   kWakeUp,
+  kAllocateInPool,
+  kKeepPool,
+  kReleasePool,
+  kFailAll,
 };
 
 struct Operation {
@@ -67,14 +71,16 @@ struct Operation {
   uint8_t error = 0;   // in kErrors
   uint8_t option = 0;  // in kOptions
   uint32_t block = 0;
+  uint32_t pool = 0;
   int64_t amount = 0;
   int64_t second = 0;
   friend bool operator==(const Operation&, const Operation&) = default;
 };
 
 // What a call can be made to fail with; late: the call succeeds, and the next one of any kind fails.
-inline constexpr std::array<std::string_view, 6> kErrors = {"out_of_memory",      "invalid_value",      "unknown",
-                                                            "late_out_of_memory", "late_invalid_value", "late_unknown"};
+inline constexpr std::array<std::string_view, 7> kErrors = {"out_of_memory",      "invalid_value",      "unknown",
+                                                            "late_out_of_memory", "late_invalid_value", "late_unknown",
+                                                            "capture_unsupported"};
 
 // The policy's constants, by name, and the figures that they have. A program may set each to any number from 1 up.
 #define FRUGAL_NAME_OPTION(name, figure, what) std::string_view(#name),
@@ -84,9 +90,10 @@ inline constexpr std::array kOptions = {FRUGAL_POLICY_OPTIONS(FRUGAL_NAME_OPTION
 inline constexpr std::array kUsualOptions = {FRUGAL_POLICY_OPTIONS(FRUGAL_FIGURE_OF_OPTION)};
 #undef FRUGAL_FIGURE_OF_OPTION
 
-// How each kind is written. B: a block, S: a stream, A: the amount, C: the second amount, K: a kind of driver call, E:
-// an error, O: an option, V: what it is set to. Times are in nanoseconds, sizes in bytes, or in pages where it says so.
-inline constexpr std::array<std::string_view, 27> kPatterns = {
+// How each kind is written. B: a block, S: a stream, P: a pool, A: the amount, C: the second, K: a kind of driver call,
+// E: an error, O: an option, V: what it is set to. Times are in nanoseconds, sizes in bytes, or in pages where it says
+// so.
+inline constexpr std::array<std::string_view, 31> kPatterns = {
     "allocate B A least C on S",
     "allocate_segment B A least C on S",  // memory of cudaMalloc
     "free B",
@@ -115,8 +122,12 @@ inline constexpr std::array<std::string_view, 27> kPatterns = {
     "let_go",
     "take_back A",
     "wake_up A",
+    "allocate B A least C in pool P on S",  // graphs may read every other pool; of pools the models know nothing
+    "keep_pool P",
+    "release_pool P",
+    "fail K A and later with E",
 };
-static_assert(kPatterns.size() == static_cast<size_t>(OperationKind::kWakeUp) + 1);
+static_assert(kPatterns.size() == static_cast<size_t>(OperationKind::kFailAll) + 1);
 
 struct Program {
   int64_t pages = 24;   // that the device has

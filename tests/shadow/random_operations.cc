@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "simulated_gpu/machine/call_kind.h"
 
@@ -55,6 +56,7 @@ RandomOperations::RandomOperations(Choices& choices, Mix mix) : choices_(choices
   } else {
     DrawTight();
   }
+  with_pools_ = mix == Mix::kPools;
   DrawPolicy();
 }
 
@@ -96,6 +98,7 @@ Operation RandomOperations::Next(absl::Span<const uint32_t> live) {
   }
   // A sleep is several operations, and undoes much of what makes other operations interesting.
   if (with_sleep_ && choices_.OneIn(16)) return SleepOrWake(live);
+  if (with_pools_ && choices_.OneIn(12)) return KeepOrRelease(DrawPool());
   return choices_.OneIn(rare_) ? Rare(live) : Common(live);
 }
 
@@ -137,7 +140,8 @@ Operation RandomOperations::Rare(absl::Span<const uint32_t> live) {
     case 8:
       return {.kind = OperationKind::kGarbage, .block = DrawBlock(live)};
     case 9:
-      return {.kind = OperationKind::kMeanwhile, .amount = choices_.Draw(8)};
+      // Put off, a pool would be kept after its release.
+      return {.kind = OperationKind::kMeanwhile, .amount = with_pools_ ? 0 : choices_.Draw(8)};
     case 10:
       return {.kind = OperationKind::kRecordStream, .stream = DrawStream(), .block = DrawBlock(live)};
     case 11:
@@ -155,7 +159,7 @@ Operation RandomOperations::Rare(absl::Span<const uint32_t> live) {
 }
 
 Operation RandomOperations::Fault() {
-  return {.kind = OperationKind::kFail,
+  return {.kind = choices_.OneIn(6) ? OperationKind::kFailAll : OperationKind::kFail,
           .call = static_cast<uint8_t>(choices_.Draw(kFailingCalls)),
           .error = static_cast<uint8_t>(choices_.Draw(kErrors.size())),
           .amount = 1 + choices_.Draw(choices_.OneIn(2) ? 2 : 12)};
@@ -172,6 +176,16 @@ Operation RandomOperations::SleepOrWake(absl::Span<const uint32_t> live) {
   return kind == OperationKind::kLetGo ? Operation{.kind = kind} : Operation{.kind = kind, .amount = tag};
 }
 
+// What only programs hold moves on; what a graph may read is kept in most pools that there is one for.
+Operation RandomOperations::KeepOrRelease(uint32_t& pool) {
+  const bool is_of_graphs = pool % 2 == 1;
+  if (choices_.OneIn(is_of_graphs ? 6 : 2)) {
+    return {.kind = OperationKind::kReleasePool, .pool = std::exchange(pool, ++latest_pool_)};
+  }
+  if (!is_of_graphs && !choices_.OneIn(4)) return Allocate();
+  return {.kind = OperationKind::kKeepPool, .pool = pool};
+}
+
 Operation RandomOperations::SetOption(size_t option) {
   const int64_t value = Pick(choices_, kValues);
   return {.kind = OperationKind::kSetOption,
@@ -182,7 +196,12 @@ Operation RandomOperations::SetOption(size_t option) {
 Operation RandomOperations::Allocate() {
   Operation allocate{.kind = OperationKind::kAllocate, .stream = DrawStream(), .block = next_block_++};
   allocate.amount = DrawSize();
-  if (with_segments_ && choices_.OneIn(4)) allocate.kind = OperationKind::kAllocateSegment;
+  if (with_pools_ && !choices_.OneIn(4)) {
+    allocate.kind = OperationKind::kAllocateInPool;
+    allocate.pool = DrawPool();
+  } else if (with_segments_ && choices_.OneIn(4)) {
+    allocate.kind = OperationKind::kAllocateSegment;
+  }
   if (choices_.OneIn(64)) allocate.second = DrawSize();
   return allocate;
 }

@@ -39,6 +39,7 @@ class Choices {
 // What programs are like.
 enum class Mix {
   kTight,  // half of the requests or more miss, many fail, and what is rare in practice is not
+  kPools,  // as tight, with private pools: for CheckLevel::kOff, since the models know nothing of them
   kRoomy,  // fifteen of sixteen are as in practice: most requests are served at once, and memory seldom runs out
 };
 
@@ -66,9 +67,11 @@ class RandomOperations {
   Operation Fault();
   Operation SetOption(size_t option);
   Operation SleepOrWake(absl::Span<const uint32_t> live);
+  Operation KeepOrRelease(uint32_t& pool);
   int64_t DrawSize();
   int64_t Log(int64_t most);
   uint32_t DrawBlock(absl::Span<const uint32_t> live);
+  uint32_t& DrawPool() { return pools_[choices_.Draw(pools_.size())]; }
   uint8_t DrawStream() { return static_cast<uint8_t>(1 + choices_.Draw(streams_)); }
 
   Choices& choices_;
@@ -80,9 +83,12 @@ class RandomOperations {
   bool with_captures_ = false;
   bool with_sleep_ = false;
   bool with_segments_ = false;
+  bool with_pools_ = false;
   size_t latest_of_sleep_ = 4;  // in their order
   Sizes sizes_ = Sizes::kMixed;
   uint32_t next_block_ = 1;
+  std::array<uint32_t, 3> pools_ = {1, 2, 3};  // that are not released yet
+  uint32_t latest_pool_ = 3;
   uint32_t to_set_ = 0;  // options, a bit for each, before anything else
   static_assert(kOptions.size() < 32);
   bool with_options_ = false;

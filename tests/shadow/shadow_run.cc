@@ -16,6 +16,12 @@ Stream StreamOf(uint8_t number) { return Stream{number}; }
 
 Bytes BytesOf(int64_t pages) { return kPageSize * pages; }
 
+MemorySource SourceOf(const Operation& operation) {
+  if (operation.kind == OperationKind::kAllocateSegment) return {.kind = MemoryKind::kSegment};
+  if (operation.kind != OperationKind::kAllocateInPool) return {};
+  return {{0, operation.pool}, operation.pool % 2 == 1 ? MemoryKind::kFixed : MemoryKind::kMovable};
+}
+
 }  // namespace
 
 ShadowRun::ShadowRun(const Program& program, CheckLevel level, const Between& between)
@@ -62,6 +68,7 @@ void ShadowRun::Do(const Operation& operation) {
   switch (operation.kind) {
     case OperationKind::kAllocate:
     case OperationKind::kAllocateSegment:
+    case OperationKind::kAllocateInPool:
       Allocate(operation);
       break;
     case OperationKind::kFree:
@@ -115,7 +122,12 @@ void ShadowRun::DoSeldom(const Operation& operation) {
     case OperationKind::kSetLimit:
       return SetLimit(operation.amount == 0 ? kUnlimited : BytesOf(operation.amount), BytesOf(operation.second));
     case OperationKind::kFail:
+    case OperationKind::kFailAll:
       return Fail(operation);
+    case OperationKind::kKeepPool:
+      return KeepPool(operation.pool);
+    case OperationKind::kReleasePool:
+      return ReleasePool(operation.pool);
     case OperationKind::kEndEpoch:
       return EndEpoch(operation.amount);
     case OperationKind::kSnapshot:
@@ -144,22 +156,25 @@ void ShadowRun::Allocate(const Operation& operation) {
   int64_t faults_before = faults();
   const Bytes held = memory_.held();
   const bool is_alone = meanwhile_.empty();
-  const bool in_segment = operation.kind == OperationKind::kAllocateSegment;
-  has_segments_ |= in_segment;
+  const MemorySource source = SourceOf(operation);
+  has_segments_ |= source.kind == MemoryKind::kSegment;
   const auto allocate = [&] {
-    if (!in_segment) return allocator_->Allocate(requested, stream, AnnotationOf(operation.block), least, sample);
-    return allocator_->AllocateFrom({.kind = MemoryKind::kSegment}, requested, stream, AnnotationOf(operation.block),
-                                    least, sample);
+    void* const annotation = AnnotationOf(operation.block);
+    if (operation.kind != OperationKind::kAllocate) {
+      return allocator_->AllocateFrom(source, requested, stream, annotation, least, sample);
+    }
+    return allocator_->Allocate(requested, stream, annotation, least, sample);
   };
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   absl::StatusOr<Allocation> allocation = allocate();
   if (!allocation.ok() && faults() > faults_before) {
-    CheckRefused(allocation.status(), size, stream, in_segment, faults_before);
+    CheckRefused(allocation.status(), size, stream, source, faults_before);
     // Made again it is to be served.
     faults_before = faults();
     allocation = allocate();
   }
-  if (!allocation.ok()) return CheckRefused(allocation.status(), size, stream, in_segment, faults_before);
+  if (!source.pool.is_default()) pools_.insert(operation.pool);
+  if (!allocation.ok()) return CheckRefused(allocation.status(), size, stream, source, faults_before);
   ++tally_.allocations;
   if (is_alone && limit_ != kUnlimited && memory_.held() > held && memory_.held() + others_ > limit_) {
     verdict_.Fail(absl::StrFormat("%d bytes are held beside %d of others, above the limit of %d",
@@ -176,12 +191,12 @@ void ShadowRun::Enter(uint32_t name, const LiveBlock& block, const Allocation& a
   if (level_ != CheckLevel::kOff) memory_.HandOut(name, allocation.address, allocation.size, block.stream);
 }
 
-void ShadowRun::CheckRefused(const absl::Status& status, Bytes size, Stream stream, bool in_segment,
+void ShadowRun::CheckRefused(const absl::Status& status, Bytes size, Stream stream, MemorySource source,
                              int64_t faults_before) {
   const int64_t failed = faults() - faults_before;
   if (absl::IsResourceExhausted(status)) {
     ++tally_.out_of_memory;
-    if (meanwhile_.empty()) LiveBlocks::CheckNothingFits(*allocator_, size, stream, in_segment, verdict_);
+    if (meanwhile_.empty()) LiveBlocks::CheckNothingFits(*allocator_, size, stream, source, verdict_);
     if (failed > 0 || level_ == CheckLevel::kOff || !CouldBeFound(size, stream)) return;
     return verdict_.Fail(absl::StrFormat(
         "out of memory for %d bytes on stream %d, with %d pages that nobody uses and %d bytes to be had of the device",
@@ -323,8 +338,21 @@ void ShadowRun::SetFaults(const std::string& plan) {
 }
 
 void ShadowRun::Fail(const Operation& operation) {
-  SetFaults(absl::StrFormat("%s@%d=%s", std::string(sim::kCallKindNames[operation.call]),
-                            std::max<int64_t>(operation.amount, 1), std::string(kErrors[operation.error])));
+  const char* const later = operation.kind == OperationKind::kFailAll ? "+" : "";
+  SetFaults(absl::StrFormat("%s@%d%s=%s", std::string(sim::kCallKindNames[operation.call]),
+                            std::max<int64_t>(operation.amount, 1), later, std::string(kErrors[operation.error])));
+}
+
+void ShadowRun::KeepPool(uint32_t pool) {
+  pools_.insert(pool);
+  const int64_t faults_before = faults();
+  ExpectOkUnlessFailedTwice("KeepPool", allocator_->KeepPool({0, pool}), faults_before);
+}
+
+void ShadowRun::ReleasePool(uint32_t pool) {
+  pools_.erase(pool);
+  const absl::Status status = allocator_->ReleasePool({0, pool});
+  if (!status.ok()) verdict_.Fail("ReleasePool returned " + status.ToString());
 }
 
 void ShadowRun::SetOption(const Operation& operation) {
@@ -364,48 +392,6 @@ void ShadowRun::DoMeanwhile() {
   for (const Operation& operation : std::exchange(meanwhile_, {})) Do(operation);
 }
 
-// --- The accounting.
-
-void ShadowRun::OnMemoryEvent(const MemoryEvent& event) {
-  if (event.kind == MemoryEvent::Kind::kFreeRequested && event.annotation == nullptr) {
-    verdict_.Fail("a block lost its annotation");
-  }
-}
-
-void ShadowRun::DropAnnotation(void* /*annotation*/) {
-  if (--annotations_ < blocks_.count()) verdict_.Fail("an annotation was dropped too often");
-}
-
-void ShadowRun::EndEpoch(int64_t how) {
-  records_births_ = true;
-  allocator_->births().Start();
-  if (how == 0) allocator_->births().EndEpoch();
-  if (how == 1) allocator_->births().CollapseEpochs();
-  if (how >= 2) allocator_->births().HalveEpochs();
-  verdict_.Expect("bytes alive by the epochs' report", allocator_->births().Report().live.count(),
-                  blocks_.bytes().count());
-}
-
-void ShadowRun::CheckStatistics() {
-  const Statistics statistics = allocator_->GetStatistics();
-  verdict_.Expect("bytes handed out", statistics.allocated_bytes[SizeGroup::kAll].current, blocks_.bytes().count());
-  verdict_.Expect("blocks handed out", statistics.allocation[SizeGroup::kAll].current, blocks_.count());
-  verdict_.Expect("bytes requested", statistics.requested_bytes[SizeGroup::kAll].current, blocks_.requested().count());
-  verdict_.Expect("the peak of bytes handed out", statistics.allocated_bytes[SizeGroup::kAll].peak,
-                  blocks_.peak().count());
-  tally_.stitches = statistics.num_stitches;
-  const int64_t held = memory_.held().count();
-  const int64_t reserved = statistics.reserved_bytes[SizeGroup::kAll].current;
-  verdict_.Expect("bytes that the device has given", device_.used().count(),
-                  held + BytesOf(std::ssize(cached_)).count());
-  verdict_.Expect("bytes reserved", reserved, held);
-  const int64_t active = statistics.active_bytes()[SizeGroup::kAll].current;
-  if (active < blocks_.bytes().count() || active - Lacking().count() > reserved) {
-    verdict_.Fail(absl::StrFormat("%d bytes are active, with %d handed out and %d reserved", active,
-                                  blocks_.bytes().count(), reserved));
-  }
-}
-
 // --- The end.
 
 void ShadowRun::Finish() {
@@ -419,6 +405,7 @@ void ShadowRun::Finish() {
   SetLimit(kUnlimited, Bytes(0));
   if (level_ != CheckLevel::kOff) blocks_.CheckSnapshot(*allocator_, faults() > faults_at_trim_, verdict_);
   while (blocks_.count() > 0 && !failed()) Free(blocks_.names().back());
+  while (!pools_.empty()) ReleasePool(*pools_.begin());
   for (const PhysicalHandle& handle : std::exchange(cached_, {})) {
     if (!device_.Release(handle).ok()) verdict_.Fail("the test's own memory cannot be given back");
   }

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -91,7 +92,8 @@ class ShadowRun final : public Reclaimer, public Observer {
   // The blocks that are handed out.
   absl::Span<const uint32_t> live() const { return blocks_.names(); }
   Tally tally() const;
-  uint64_t calls(sim::CallKind kind) const { return device_.calls(kind); }
+  const sim::SimulatedDevice& device() const { return device_; }
+  DeviceAllocator& allocator() { return *allocator_; }
 
  private:
   // Reclaimer.
@@ -113,6 +115,8 @@ class ShadowRun final : public Reclaimer, public Observer {
   void ReturnIdle(Bytes enough);
   void SetLimit(Bytes limit, Bytes others);
   void Fail(const Operation& operation);
+  void KeepPool(uint32_t pool);
+  void ReleasePool(uint32_t pool);
   void EndEpoch(int64_t how);
   void SetOption(const Operation& operation);
   void Cache(Pages pages);
@@ -137,7 +141,7 @@ class ShadowRun final : public Reclaimer, public Observer {
   void DoMeanwhile();
 
   void Enter(uint32_t name, const LiveBlock& block, const Allocation& allocation);
-  void CheckRefused(const absl::Status& status, Bytes size, Stream stream, bool in_segment, int64_t faults_before);
+  void CheckRefused(const absl::Status& status, Bytes size, Stream stream, MemorySource source, int64_t faults_before);
   // Whether what nobody uses would do for the request.
   bool CouldBeFound(Bytes size, Stream stream) const;
   // Statuses other than OK are fine if the device failed in the meantime, and again when the call was tried once more.
@@ -170,6 +174,7 @@ class ShadowRun final : public Reclaimer, public Observer {
   MemoryModel::Parts to_go_;
   absl::flat_hash_map<uint32_t, LiveBlock> freed_asleep_;  // while they are copied
   Captured captured_ = {};
+  std::set<uint32_t> pools_;   // that the program has named and not released
   bool has_segments_ = false;  // some blocks were asked for in memory of cudaMalloc
   bool has_unmarked_ = false;  // a block was freed of which an event could not be recorded for each of its streams
   Positions idle_mark_;

@@ -14,82 +14,46 @@ class WatchedDevice final : public ForwardingDevice {
   WatchedDevice(Device& device, MemoryModel& memory, StreamOrder& order)
       : ForwardingDevice(device), memory_(memory), order_(order) {}
 
-  absl::StatusOr<Address> Reserve(Bytes size) override {
-    absl::StatusOr<Address> start = ForwardingDevice::Reserve(size);
-    if (start.ok()) memory_.Reserved(*start, size);
-    return start;
-  }
-  absl::Status Unreserve(Address range, Bytes size) override {
-    absl::Status status = ForwardingDevice::Unreserve(range, size);
-    if (status.ok()) memory_.Unreserved(range);
-    return status;
-  }
-  absl::StatusOr<PhysicalHandle> Create(Bytes size) override {
-    absl::StatusOr<PhysicalHandle> handle = ForwardingDevice::Create(size);
-    if (handle.ok()) memory_.Created(handle->id, size);
-    return handle;
-  }
-  absl::Status Release(PhysicalHandle handle) override {
-    absl::Status status = ForwardingDevice::Release(handle);
-    if (status.ok()) memory_.Released(handle.id);
-    return status;
-  }
-  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
-    absl::Status status = ForwardingDevice::Map(start, size, handle);
-    if (status.ok()) memory_.Mapped(start, size, handle.id);
-    return status;
-  }
-  absl::Status SetAccess(Address start, Bytes size) override {
-    absl::Status status = ForwardingDevice::SetAccess(start, size);
-    if (status.ok()) memory_.AccessSet(start, size);
-    return status;
-  }
-  absl::Status Unmap(Address start, Bytes size) override {
-    absl::Status status = ForwardingDevice::Unmap(start, size);
-    if (status.ok()) memory_.Unmapped(start, size);
-    return status;
-  }
-  absl::StatusOr<Address> Malloc(Bytes size) override {
-    absl::StatusOr<Address> start = ForwardingDevice::Malloc(size);
-    if (start.ok()) memory_.SegmentMade(*start, size);
-    return start;
-  }
-  absl::Status Free(Address segment) override {
-    absl::Status status = ForwardingDevice::Free(segment);
-    if (status.ok()) memory_.SegmentGone(segment);
-    return status;
-  }
-  absl::StatusOr<Event> Record(Stream stream) override {
-    absl::StatusOr<Event> event = ForwardingDevice::Record(stream);
-    if (event.ok()) order_.Recorded(stream, *event);
-    return event;
-  }
-  absl::StatusOr<bool> HasPassed(Event event) override {
-    absl::StatusOr<bool> passed = ForwardingDevice::HasPassed(event);
-    if (passed.ok() && *passed) order_.HostSaw(event);
-    return passed;
-  }
-  absl::Status StreamWait(Stream stream, Event event) override {
-    absl::Status status = ForwardingDevice::StreamWait(stream, event);
-    if (status.ok()) order_.StreamWaits(stream, event);
-    return status;
-  }
-  absl::Status Synchronize(Event event) override {
-    absl::Status status = ForwardingDevice::Synchronize(event);
-    if (status.ok()) order_.HostSaw(event);
-    return status;
-  }
-  absl::Status SynchronizeAll() override {
-    absl::Status status = ForwardingDevice::SynchronizeAll();
-    if (status.ok()) order_.HostSawEverything();
-    return status;
-  }
   void Recycle(Event event) override {
     order_.Forget(event);
     ForwardingDevice::Recycle(event);
   }
 
  private:
+  void Succeeded(const MadeCall& call) override {
+    switch (call.kind) {
+      case Call::kMemoryInfo:
+        return;
+      case Call::kReserve:
+        return memory_.Reserved(call.start, call.size);
+      case Call::kUnreserve:
+        return memory_.Unreserved(call.start);
+      case Call::kCreate:
+        return memory_.Created(call.handle.id, call.size);
+      case Call::kRelease:
+        return memory_.Released(call.handle.id);
+      case Call::kMap:
+        return memory_.Mapped(call.start, call.size, call.handle.id);
+      case Call::kSetAccess:
+        return memory_.AccessSet(call.start, call.size);
+      case Call::kUnmap:
+        return memory_.Unmapped(call.start, call.size);
+      case Call::kMalloc:
+        return memory_.SegmentMade(call.start, call.size);
+      case Call::kFree:
+        return memory_.SegmentGone(call.start);
+      case Call::kRecord:
+        return order_.Recorded(call.stream, call.event);
+      case Call::kHasPassed:
+      case Call::kSynchronize:
+        return order_.HostSaw(call.event);
+      case Call::kStreamWait:
+        return order_.StreamWaits(call.stream, call.event);
+      case Call::kSynchronizeAll:
+        return order_.HostSawEverything();
+    }
+  }
+
   MemoryModel& memory_;
   StreamOrder& order_;
 };
