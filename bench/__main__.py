@@ -9,10 +9,10 @@ import argparse
 import sys
 from pathlib import Path
 
+import simulated_gpu
 from frugal_alloc._common import installation
 from frugal_alloc._common.arguments import INTERRUPTED, Parser, refuse
 from frugal_alloc._planning.replay import history_files, replays
-from frugal_alloc._simulation import simulated_gpu
 
 from . import compare, left_over, watching
 from .comparison.policy import PlayError

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import simulated_gpu
 from frugal_alloc._command import progress
 from frugal_alloc._common import installation
 from frugal_alloc._common.arguments import Parser
 from frugal_alloc._planning.replay import replays
-from frugal_alloc._simulation import simulated_gpu
 
 from . import arguments, suite
 from .comparison import choices, demands, tables

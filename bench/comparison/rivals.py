@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import simulated_gpu
 from frugal_alloc._common import installation, whole_files
 from frugal_alloc._planning.replay import replays
 from frugal_alloc._planning.replay.history import History
-from frugal_alloc._simulation import simulated_gpu
 
 from ..suite import AMPLE, Workload
 from .figures import CAPACITY_TOLERANCE, EXPANDABLE, NATIVE, RATIOS, Figures, Play, Steady

@@ -14,9 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+import simulated_gpu
 from frugal_alloc._planning.replay import history_files
 from frugal_alloc._planning.replay.history import EVENT, FREE, History
-from frugal_alloc._simulation import simulated_gpu
 
 from ..generators import recorder
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import simulated_gpu
 from frugal_alloc._common.arguments import Parser
-from frugal_alloc._simulation import simulated_gpu
 
 from . import DEFAULT_SEED, NAMES, RecordingFailed, file_of, record, write
 

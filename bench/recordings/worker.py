@@ -8,7 +8,7 @@ import random
 import sys
 
 import torch
-from frugal_alloc._simulation.values import plausible
+from simulated_gpu.values import plausible
 
 from .programs import PROGRAMS
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+import simulated_gpu
 from frugal_alloc._common.arguments import Parser
-from frugal_alloc._simulation import simulated_gpu
 
 from ..arguments import names_of
 

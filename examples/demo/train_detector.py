@@ -18,7 +18,7 @@ from typing import Any
 
 import rich.console
 import rich.table
-from frugal_alloc._simulation import simulated_gpu
+import simulated_gpu
 
 MIB = 1 << 20
 PROGRAM = pathlib.Path(__file__).resolve().parents[1] / "stories" / "detection.py"

@@ -354,7 +354,7 @@ FRUGAL_STAND_IN int ncclRecv(void* receive, size_t count, int type, int peer, Ha
   return Communicate({Kind::kReceive, nullptr, receive, count, type, stream, peer}, handle);
 }
 
-// --- Beyond NCCL: what graphs have captured, for frugal_alloc/_simulation/values/collectives.py.
+// --- Beyond NCCL: what graphs have captured, for simulated_gpu/values/collectives.py.
 
 FRUGAL_STAND_IN int ncclSimulatedCaptures() { return nccl::CountCaptured(); }
 FRUGAL_STAND_IN void ncclSimulatedReplay(int number) { nccl::ReplayCaptured(number); }

@@ -24,7 +24,7 @@ def run(
     program: str, memory: int = 2 * GIB, *, gpu: dict[str, Any] | None = None, is_forked: bool = False, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs Python on a simulated GPU, as `gpu` and then variables say; `is_forked`: from a process with torch."""
-    from frugal_alloc._simulation import simulated_gpu
+    import simulated_gpu
 
     environment = package_first(simulated_gpu.environment(memory, **(gpu or {})) | variables)
     command = [sys.executable, "-c", program]

@@ -26,7 +26,7 @@ if str(PACKAGE) not in sys.path:
 
 
 def _environment(file: str) -> dict[str, str]:
-    from frugal_alloc._simulation import simulated_gpu
+    import simulated_gpu
 
     environment = simulated_gpu.environment(MEMORY, values=ON_GPU[file])
     return package_first(environment | {"FRUGAL_SIM_LATE": "0" if file in AT_ONCE else "1"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from frugal_alloc._simulation import gpu_models
-from frugal_alloc._simulation.gpu_models import GpuModel, UnknownGpu, find, models
+from simulated_gpu import gpu_models
+from simulated_gpu.gpu_models import GpuModel, UnknownGpu, find, models
 
 FIGURES = {"memory_bytes", "capability", "multiprocessors", "l2_bytes", "context_bytes"}
 ADDRESS = re.compile(r"https://[\w.-]+/\S+")

@@ -11,16 +11,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import simulated_gpu
 from checkout import PACKAGE, package_first
 from frugal_alloc._common import startup
-from frugal_alloc._simulation import simulated_gpu
-from frugal_alloc._simulation.simulated_gpu import SimulationError, environment, parse_size
+from simulated_gpu import SimulationError, environment, parse_size
 
 GIB = 1 << 30
 PYTHON = sys.executable
 RUN = """
 import sys
-from frugal_alloc._simulation import simulated_gpu
+import simulated_gpu
 sys.exit(simulated_gpu.run(sys.argv[2:], memory=1 << 30, values=sys.argv[1]))
 """
 # As a shell has a job in the background start, and some runners all that they start.

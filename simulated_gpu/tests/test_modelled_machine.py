@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import simulated_gpu
 from checkout import GIB, output_of, run
-from frugal_alloc._simulation import simulated_gpu
-from frugal_alloc._simulation.modelled_machine import ModelledMachine
+from simulated_gpu.modelled_machine import ModelledMachine
 
 ADA = "name=NVIDIA GeForce RTX 4090,capability=8.9,multiprocessors=128,l2=72MiB"
 UNSUPPORTED = 8

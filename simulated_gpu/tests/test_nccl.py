@@ -14,8 +14,9 @@ from pathlib import Path
 
 import fork_server
 import pytest
+import simulated_gpu
 from checkout import package_first
-from frugal_alloc._simulation import simulated_driver, simulated_gpu
+from simulated_gpu import driver_options
 
 MIB = 1 << 20
 PROGRAMS = Path(__file__).with_name("nccl_programs.py")
@@ -31,7 +32,7 @@ def torchrun(name: str, folder: Path) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="module", autouse=True)
 def node() -> Iterator[Path]:
-    path = simulated_driver.node_file(f"test-nccl-{os.getpid()}")
+    path = driver_options.node_file(f"test-nccl-{os.getpid()}")
     yield path
     path.unlink(missing_ok=True)
 
@@ -178,8 +179,8 @@ def mapped_by_anyone() -> str:
 
 def test_nothing_is_left_in_shared_memory(seen: list[dict], trained: list[dict]) -> None:
     # Other programs of this machine may use a simulated GPU meanwhile.
-    exchanges = list(simulated_driver.SHARED_MEMORY.glob(f"frugal_nccl-{os.getuid()}-*"))
+    exchanges = list(driver_options.SHARED_MEMORY.glob(f"frugal_nccl-{os.getuid()}-*"))
     mapped = mapped_by_anyone()
     assert not [path for path in exchanges if path.name not in mapped and path.exists()]
-    nodes = simulated_driver.SHARED_MEMORY.glob(f"frugal_alloc-{os.getuid()}-+*")  # and the process whose it is
+    nodes = driver_options.SHARED_MEMORY.glob(f"frugal_alloc-{os.getuid()}-+*")  # and the process whose it is
     assert not [path for path in nodes if not Path("/proc", path.name.rpartition("+")[2]).exists() and path.exists()]

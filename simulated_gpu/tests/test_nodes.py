@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from checkout import package_first, run
-from frugal_alloc._simulation import simulated_driver
+from simulated_gpu import driver_options
 
 MIB = 1 << 20
 TAKE = """
@@ -28,7 +28,7 @@ def malloc(size):
 
 @pytest.fixture
 def node() -> Iterator[Path]:
-    path = simulated_driver.node_file(f"test-{uuid.uuid4().hex}")
+    path = driver_options.node_file(f"test-{uuid.uuid4().hex}")
     yield path
     path.unlink(missing_ok=True)
 
@@ -91,9 +91,9 @@ def test_options_reach_the_driver(tmp_path: Path) -> None:
     try:
         done = simulate(*options, "--", sys.executable, "-c", SHOW)
     finally:
-        simulated_driver.node_file(name).unlink(missing_ok=True)
+        driver_options.node_file(name).unlink(missing_ok=True)
     assert done.returncode == 0, done.stderr
-    for setting in (f"COSTS={costs}", "DRIVER_TIME=1", "FULL=1", f"NODE={simulated_driver.node_file(name)}"):
+    for setting in (f"COSTS={costs}", "DRIVER_TIME=1", "FULL=1", f"NODE={driver_options.node_file(name)}"):
         assert f"FRUGAL_SIM_{setting}" in done.stdout.split()
 
 
@@ -107,7 +107,7 @@ def test_command_with_several_gpus_has_a_node_of_its_own_while_it_runs() -> None
 
 
 def test_node_that_a_killed_command_left_goes_with_the_next() -> None:
-    own = simulated_driver.SHARED_MEMORY / f"frugal_alloc-{os.getuid()}-+{2**30}"  # no process has such a number
+    own = driver_options.SHARED_MEMORY / f"frugal_alloc-{os.getuid()}-+{2**30}"  # no process has such a number
     own.touch()
     assert simulate("--gpus", "2", "--", "true").returncode == 0
     assert not own.exists()

@@ -9,7 +9,7 @@ import math
 
 import pytest
 import torch
-from frugal_alloc._simulation.values import mode, plausible
+from simulated_gpu.values import mode, plausible
 from torch import nn
 
 DEVICE = "cuda"

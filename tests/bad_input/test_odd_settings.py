@@ -13,7 +13,7 @@ from typing import Any
 import frugal_alloc
 import hostile
 import pytest
-from frugal_alloc._simulation import simulated_gpu
+import simulated_gpu
 from frugal_alloc._switch.settings import to_text
 
 VALUES = (

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from frugal_alloc._simulation import simulated_gpu
+import simulated_gpu
 
 from bench.training import ALLOCATORS, EXPANDABLE, NATIVE, OURS, UNTRACKED
 

@@ -66,7 +66,7 @@ def _environment(file: str, moment: str, **more: str) -> dict[str, str]:
 
     environment = dict(os.environ)
     if not ON_REAL_GPU:
-        from frugal_alloc._simulation import simulated_gpu
+        import simulated_gpu
 
         try:
             memory = simulated_gpu.parse_size(MEMORY)

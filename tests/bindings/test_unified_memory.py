@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 import pytest
+import simulated_gpu
 from binding_helpers import GIB, MIB, run_python
-from frugal_alloc._simulation import simulated_gpu
 
 pytestmark = pytest.mark.simulated_gpu
 

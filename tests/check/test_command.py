@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from carried_out import in_a_process
 from checked_project import Project
-from frugal_alloc._simulation import gpu_models
+from simulated_gpu import gpu_models
 
 TESTS = """
 import subprocess, sys

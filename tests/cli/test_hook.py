@@ -12,9 +12,9 @@ from typing import Any
 
 import frugal_alloc
 import pytest
+import simulated_gpu
 from frugal_alloc._command import startup_hook
 from frugal_alloc._common import startup
-from frugal_alloc._simulation import simulated_gpu
 
 GIB = 1 << 30
 PACKAGES = Path(frugal_alloc.__file__).parents[1]

@@ -53,7 +53,7 @@ def test_printed_path_gives_it_ours(libtorch_program: Path, program: Any, comman
 
 
 def _simulated() -> str:
-    from frugal_alloc._simulation import simulated_gpu
+    import simulated_gpu
 
     return simulated_gpu.environment(1 << 30)["LD_PRELOAD"]
 

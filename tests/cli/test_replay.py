@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import simulated_gpu
 from frugal_alloc._command import options
 from frugal_alloc._command import replay as replay_command
 from frugal_alloc._planning.replay import replays
 from frugal_alloc._planning.replay.history import ALLOCATE, EVENT, FREE, History
-from frugal_alloc._simulation import gpu_models, simulated_gpu
 from recordings import MIB, Recording
+from simulated_gpu import gpu_models
 
 CALL_KINDS = {"create", "map", "set_access", "unmap", "release", "malloc", "free"}
 CALL_KINDS |= {"sync", "event_record", "event_query", "stream_wait"}

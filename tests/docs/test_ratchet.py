@@ -14,7 +14,7 @@ BUILT = {"_lib", "__pycache__", "build", "site"}
 
 PLACES = {
     "tests": ("tests", "simulated_gpu/tests"),
-    "the simulated GPU": ("simulated_gpu", "bindings/frugal_alloc/_simulation"),
+    "the simulated GPU": ("simulated_gpu",),
     "planning without a GPU": ("bindings/frugal_alloc/_planning", "bindings/replay"),
     "the allocator": ("allocator", "cuda", "bindings"),  # what is in none of those before
     "bench, tools and examples": ("bench", "tools", "examples"),

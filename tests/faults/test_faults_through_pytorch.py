@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import fork_server
-from frugal_alloc._simulation import simulated_gpu
+import simulated_gpu
 
 HERE = Path(__file__).parent
 # Of each kind of call and each error; more with FRUGAL_FAULTS_CALLS.

@@ -14,7 +14,7 @@ import fork_server
 import pytest
 import torch
 from frugal_alloc._planning.fit import kernels
-from frugal_alloc._simulation import gpu_models
+from simulated_gpu import gpu_models
 
 MIB = 1 << 20
 PROGRAMS = Path(__file__).with_name("fitted_programs.py")

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from frugal_alloc._simulation import gpu_models
+from simulated_gpu import gpu_models
 
 from bench.fit import published
 

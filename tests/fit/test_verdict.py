@@ -17,7 +17,7 @@ from frugal_alloc._common.messages import format_bytes
 from frugal_alloc._planning.fit import page, text, wording
 from frugal_alloc._planning.fit.verdict import COMPONENTS, WASTE, CodeLine, Gpu, HeldByLine, Moment, Sample, Verdict
 from frugal_alloc._report.pages import geometry
-from frugal_alloc._simulation import gpu_models
+from simulated_gpu import gpu_models
 
 GIB = samples.GIB
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import simulated_gpu
 from frugal_alloc._command.doctor import driver, gpu, machine
 from frugal_alloc._command.doctor.costs import slope, to_text
 from frugal_alloc._command.doctor.gpu import PROBES, Examined
 from frugal_alloc._common.messages import Refused
-from frugal_alloc._simulation import simulated_gpu
 from gpu_check_run import GIB, ROOT, WHERE, Outcome, environment, run
 
 UNKNOWN = "unknown, since not all could be asked"

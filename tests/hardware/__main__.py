@@ -19,11 +19,11 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import simulated_gpu
 from frugal_alloc._command.doctor import driver, gpu, machine, probe
 from frugal_alloc._common import whole_files
 from frugal_alloc._common.arguments import Parser, refuse
 from frugal_alloc._common.messages import Refused
-from frugal_alloc._simulation import simulated_gpu
 
 from hardware import speeds
 

@@ -24,7 +24,7 @@ MEMORY = 8 << 30
 if not files_on_gpu.is_inside() and "FRUGAL_TEST_GPU" not in os.environ:
 
     def _environment() -> dict[str, str]:
-        from frugal_alloc._simulation import simulated_gpu
+        import simulated_gpu
 
         environment = simulated_gpu.environment(MEMORY) | {"FRUGAL_SIM_ORDER": "1"}
         paths = (ROOT / "bindings", ROOT / "tests", ROOT, environment.get("PYTHONPATH", ""))

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import fork_server
 import pytest
-from frugal_alloc._simulation import simulated_gpu
+import simulated_gpu
 
 LEAKS = """
 import unittest

@@ -14,7 +14,7 @@ import files_on_gpu
 import fork_server
 import frugal_alloc
 import pytest
-from frugal_alloc._simulation import simulated_gpu
+import simulated_gpu
 
 if TYPE_CHECKING:
     from frugal_alloc._tracking.tracker import Tracker

@@ -14,8 +14,8 @@ from pathlib import Path
 import claims
 import fork_server
 import pytest
+import simulated_gpu
 import wrapped
-from frugal_alloc._simulation import simulated_gpu
 
 HERE = Path(__file__).resolve().parent
 # Beside the package, what stands for other people's packages in the programs, and their own other files.

@@ -11,7 +11,7 @@ from typing import Any
 
 import error_claims
 import fork_server
-from frugal_alloc._simulation import simulated_gpu
+import simulated_gpu
 
 HERE = Path(__file__).resolve().parent
 # Beside the package, what stands for other people's packages in the programs, and their own other files.

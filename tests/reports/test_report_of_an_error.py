@@ -10,7 +10,7 @@ from typing import Any
 
 import fork_server
 import pytest
-from frugal_alloc._simulation import simulated_gpu
+import simulated_gpu
 
 MIB = 1 << 20
 PROGRAM = """

@@ -20,7 +20,7 @@ FIRST_SEED = 1 + PROGRAMS * (int(os.environ.get("FRUGAL_TEST_SEED", "1")) - 1)
 
 def test_torch_agrees_with_a_naive_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     sys.path.insert(0, str(ROOT / "bindings"))
-    from frugal_alloc._simulation import simulated_gpu
+    import simulated_gpu
 
     environment = simulated_gpu.environment(MEMORY, gpus=2)
     environment["PYTHONPATH"] = str(ROOT / "bindings")

@@ -11,7 +11,7 @@ from pathlib import Path
 import fork_server
 import frugal_alloc
 import pytest
-from frugal_alloc._simulation import simulated_gpu
+import simulated_gpu
 
 STORIES = Path(__file__).resolve().parents[2] / "examples" / "stories"
 PACKAGE = Path(frugal_alloc.__file__).resolve().parents[1]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import fork_server
 import pytest
-from frugal_alloc._simulation import simulated_gpu
+import simulated_gpu
 
 PROGRAMS = {
     "end": "import sys; print(__name__, sys.argv, sys.path[0], sys.stdin.read())",

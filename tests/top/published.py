@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc._simulation import simulated_gpu
+import simulated_gpu
 
 GIB = 1 << 30
 MIB = 1 << 20

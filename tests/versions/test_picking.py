@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
+import simulated_gpu
 from frugal_alloc._common import installation
 from frugal_alloc._common.installation import MissingPart, Torch
-from frugal_alloc._simulation import simulated_gpu
 
 RELEASES = ("2.11.0", "2.11.0+cu126", "2.11.3", "2.11.0.post1")
 NOT_RELEASES = ("2.11.0.dev20260101+cu130", "2.11.0a0+nv25.9", "2.11.0rc2", "2.11.0a0+git1a2b3c4", "2.11.0+vendor7")

@@ -38,7 +38,7 @@ class Workplace:
         for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"):
             base.pop(name, None)
         if not self._real:
-            from frugal_alloc._simulation import simulated_gpu
+            import simulated_gpu
 
             try:
                 values = "cpu" if setting.values else "none"

@@ -12,13 +12,15 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import simulated_gpu
+from simulated_gpu import gpu_choice, gpu_models
+
 from .._common.arguments import INTERRUPTED, Interrupted, Parser
 from .._common.messages import Refused, format_count, on_one_line
 from .._planning.check import baseline, comparison, runs
 from .._planning.check.baseline import Baseline, BaselineError, Figures, Setting
 from .._planning.check.comparison import Allowance
 from .._planning.check.runs import Run
-from .._simulation import gpu_choice, gpu_models, simulated_gpu
 from . import options as shared
 
 DEFAULT = Setting(memory=16 << 30, gpus=1, values="cpu", allocator="native")

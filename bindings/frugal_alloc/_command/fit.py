@@ -10,6 +10,10 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
+import simulated_gpu
+from simulated_gpu import Output, gpu_choice, gpu_models
+from simulated_gpu.gpu_models import GpuModel
+
 from .._common import whole_files
 from .._common.arguments import Parser
 from .._common.messages import format_bytes
@@ -17,9 +21,6 @@ from .._planning import followed
 from .._planning.fit import fitting, kernels, search, text, wording
 from .._planning.fit.fitting import Setup
 from .._planning.fit.verdict import Gpu, Verdict, to_json
-from .._simulation import gpu_choice, gpu_models, simulated_gpu
-from .._simulation.gpu_models import GpuModel
-from .._simulation.simulated_gpu import Output
 from . import options as shared
 from . import progress
 

@@ -7,8 +7,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import simulated_gpu
+from simulated_gpu import gpu_models
+
 from .._common.arguments import did_you_mean
-from .._simulation import gpu_models, simulated_gpu
 
 #: In the order in which "all" takes them.
 ALLOCATORS = ("native", "expandable", "frugal")

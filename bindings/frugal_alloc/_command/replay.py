@@ -9,12 +9,13 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 
+from simulated_gpu import gpu_choice
+
 from .._common.arguments import Parser, refuse
 from .._common.messages import format_bytes, format_columns
 from .._planning.replay import history_files, replays
 from .._planning.replay.history import History
 from .._planning.replay.replays import REAL, Measurement
-from .._simulation import gpu_choice
 from . import options as shared
 from . import progress
 

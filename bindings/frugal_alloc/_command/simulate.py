@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 
+import simulated_gpu
+from simulated_gpu import driver_options, gpu_choice
+
 from .._common.arguments import INTERRUPTED, Parser
-from .._simulation import gpu_choice, simulated_driver, simulated_gpu
 from . import options as shared
 
 
@@ -18,14 +20,14 @@ def add(parser: Parser) -> None:
     )
     shared.add_gpus(shared.add_gpu(parser))
     shared.add_values(parser.add_argument_group("program"), "none")
-    simulated_driver.add_options(parser)
+    driver_options.add_options(parser)
     parser.add_command()
 
 
 def carry_out(options: argparse.Namespace) -> int:
     shared.check_words(options)
     memory, model = gpu_choice.choose(options)
-    base = {**os.environ, **model, **simulated_driver.settings(options)}
+    base = {**os.environ, **model, **driver_options.settings(options)}
     try:
         return simulated_gpu.run(options.command, memory, options.gpus, options.values, base)
     except KeyboardInterrupt:

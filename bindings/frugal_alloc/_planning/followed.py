@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import simulated_gpu
+from simulated_gpu import Output
+
 from .._common import startup
-from .._simulation import simulated_gpu
-from .._simulation.simulated_gpu import Output
 
 #: The variable with the order, in JSON.
 ORDER = "FRUGAL_FOLLOW"

@@ -12,10 +12,11 @@ import tempfile
 import textwrap
 from pathlib import Path
 
+import simulated_gpu
+
 from ..._common import installation
 from ..._common.arguments import Parser
 from ..._common.messages import Refused, format_bytes, format_columns
-from ..._simulation import simulated_gpu
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 PACKAGES = Path(__file__).resolve().parents[3]

@@ -12,11 +12,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import simulated_gpu
+
 from ... import __version__
 from ..._common import installation
 from ..._common.arguments import Parser
 from ..._common.messages import format_bytes
-from ..._simulation import simulated_gpu
 from .. import startup_hook
 from .machine import NoDriver, Visible, is_simulated
 

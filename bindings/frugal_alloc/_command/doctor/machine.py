@@ -19,10 +19,11 @@ from ctypes import byref, c_int, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import simulated_gpu
+
 from ... import __version__
 from ..._common import installation
 from ..._common.messages import Refused, on_one_line
-from ..._simulation import simulated_gpu
 
 PACKAGES = Path(__file__).resolve().parents[3]
 SIMULATED_MEMORY = 16 << 30

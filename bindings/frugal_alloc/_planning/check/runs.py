@@ -10,9 +10,11 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import simulated_gpu
+from simulated_gpu import gpu_choice
+
 from ..._common import shapes
 from ..._common.arguments import Interrupted
-from ..._simulation import gpu_choice, simulated_gpu
 from .. import followed
 from .baseline import PROCESS, TEST, Figures, Setting, WrittenFigures
 

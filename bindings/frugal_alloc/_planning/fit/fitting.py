@@ -8,11 +8,12 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+import simulated_gpu
+from simulated_gpu import Output, SimulationError
+from simulated_gpu.modelled_machine import ModelledMachine
+
 from ..._common.installation import MissingPart
 from ..._common.messages import Refused, format_bytes
-from ..._simulation import simulated_gpu
-from ..._simulation.modelled_machine import ModelledMachine
-from ..._simulation.simulated_gpu import Output, SimulationError
 from .. import followed
 from ..replay import history_builder, replays
 from ..replay.history import History, Malformed

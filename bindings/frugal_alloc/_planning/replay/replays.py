@@ -18,8 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import simulated_gpu
+
 from ..._common import installation
-from ..._simulation import simulated_gpu
 from .history import History
 
 T = TypeVar("T")

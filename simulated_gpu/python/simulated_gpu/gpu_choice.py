@@ -6,8 +6,9 @@ import argparse
 import os
 from collections.abc import Mapping
 
-from .._common.messages import Refused
-from . import gpu_models, simulated_gpu
+from frugal_alloc._common.messages import Refused
+
+from . import gpu_models, launcher
 from .modelled_machine import variable
 
 CONTEXT = variable("context")
@@ -39,7 +40,7 @@ def choose(options: argparse.Namespace, base: Mapping[str, str] = os.environ) ->
         settings = {name: value for name, value in model.environment().items() if name != CONTEXT or name not in base}
     if options.memory is not None:
         try:
-            memory = simulated_gpu.parse_size(options.memory)
-        except simulated_gpu.SizeError as error:
+            memory = launcher.parse_size(options.memory)
+        except launcher.SizeError as error:
             raise ChoiceError(f"--memory: {error}") from None
     return memory, settings

@@ -10,7 +10,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from .._common.messages import Refused
+from frugal_alloc._common.messages import Refused
+
 from .modelled_machine import ModelledMachine, said
 
 SHARED_MEMORY = Path("/dev/shm")

@@ -20,9 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .._common import installation, startup
-from .._common.messages import Refused, format_bytes, on_one_line
-from . import simulated_driver
+from frugal_alloc._common import installation, startup
+from frugal_alloc._common.messages import Refused, format_bytes, on_one_line
+
+from . import driver_options
 from .modelled_machine import ModelledMachine, said, variable
 
 HERE = Path(__file__).resolve().parent
@@ -208,7 +209,7 @@ def run_in(
     program = _check(command, environment)
     sys.stdout.flush()
     try:
-        with simulated_driver.node_of_command(int(said("gpus", environment)), environment) as node:
+        with driver_options.node_of_command(int(said("gpus", environment)), environment) as node:
             return _spawn_and_wait(program, command, {**environment, **node}, output, on_signal)
     except OSError as error:
         raise SimulationError(f"{command[0]} cannot be run: {error.strerror}") from None
