@@ -17,8 +17,6 @@ import pytest
 _KNOBS = ("FRUGAL_TEST_", "FRUGAL_FAULTS_", "FRUGAL_ORDER_", "FRUGAL_FUZZ_", "FRUGAL_SIM_")
 # Of Python's, these say where things are, and nothing about how a program behaves.
 _PLACES = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE")
-# What a folder on PYTHONPATH starts: a session on the simulated GPU would lack its companion without it.
-_PLACES += ("FRUGAL_START",)
 # The settings of Python, PyTorch, CMake and pytest, and of this package.
 _SETTINGS = ("FRUGAL_", "PYTHON", "PYTORCH_", "TORCH_", "CMAKE_", "PYTEST_ADDOPTS", "PYTEST_PLUGINS")
 _ALSO = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING"}

@@ -10,11 +10,10 @@ if [ ! -x "$python" ]; then
     echo "bench: there is no $python; run tools/setup" >&2
     exit 2
 fi
-libraries=$root/bindings/frugal_alloc/_lib
 while [ $# != 0 ] && [ "$1" != -- ]; do
     case $1 in
-        simulated_gpu/*) target=$libraries/simulated_gpu ;;
-        *) target=$libraries ;;
+        simulated_gpu/*) target=$root/simulated_gpu/python/simulated_gpu/_lib ;;
+        *) target=$root/bindings/frugal_alloc/_lib ;;
     esac
     mkdir -p "$target"
     # Replaces the file rather than its contents, since a running program may have it loaded.
@@ -22,7 +21,7 @@ while [ $# != 0 ] && [ "$1" != -- ]; do
     shift
 done
 [ $# = 0 ] || shift
-export PYTHONPATH=$root:$root/bindings
+export PYTHONPATH=$root:$root/bindings:$root/simulated_gpu/python
 # Where the user is, so that a path among the arguments is taken from there.
 cd "${BUILD_WORKING_DIRECTORY:-$root}"
 exec "$python" -m bench --program "$program" "$@"

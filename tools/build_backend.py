@@ -27,7 +27,7 @@ import build_libraries
 import project_metadata
 import torch_sdk
 import wheel_tag
-from build_libraries import LIBRARIES, PACKAGE, ROOT
+from build_libraries import LIBRARIES, PACKAGE, PACKAGES, ROOT
 
 # What a build, with CMake or Bazel, needs of Abseil's source.
 ABSEIL = ("absl", "AUTHORS", "BUILD.bazel", "CMake", "CMakeLists.txt", "LICENSE")
@@ -88,15 +88,16 @@ def _pack(directory: str, files: dict[str, bytes], tag: str) -> str:
 
 
 def _sources() -> dict[str, bytes]:
-    """The package's Python files, and the headers for C++ programs."""
+    """The packages' Python files, and the headers for C++ programs."""
     sources = {
         f"{PACKAGE.name}/include/{path.relative_to(HEADERS)}": path.read_bytes()
         for path in sorted(HEADERS.rglob("*.h"))
     }
-    for path in sorted(PACKAGE.rglob("*")):
-        inside = path.relative_to(PACKAGE)
-        if path.is_file() and inside.parts[0] != LIBRARIES and "__pycache__" not in inside.parts:
-            sources[f"{PACKAGE.name}/{inside}"] = path.read_bytes()
+    for package in PACKAGES:
+        for path in sorted(package.rglob("*")):
+            inside = path.relative_to(package)
+            if path.is_file() and inside.parts[0] != LIBRARIES and "__pycache__" not in inside.parts:
+                sources[f"{package.name}/{inside}"] = path.read_bytes()
     return sources
 
 
@@ -128,14 +129,13 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None) 
     files = _libraries(config_settings)
     shared = {name: data for name, data in files.items() if ".so" in name}
     tag = wheel_tag.tag(shared, _architecture(config_settings))
-    libraries = {f"{PACKAGE.name}/{LIBRARIES}/{name}": data for name, data in files.items()}
-    return _pack(wheel_directory, _sources() | libraries, tag)
+    return _pack(wheel_directory, _sources() | files, tag)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None) -> str:
     build_libraries.place(_libraries(config_settings))
-    path = {f"{PACKAGE.name}.pth": f"{PACKAGE.parent}\n".encode()}
-    return _pack(wheel_directory, path, wheel_tag.local_tag())
+    folders = "".join(f"{package.parent}\n" for package in PACKAGES)
+    return _pack(wheel_directory, {f"{PACKAGE.name}.pth": folders.encode()}, wheel_tag.local_tag())
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:

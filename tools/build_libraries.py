@@ -24,9 +24,10 @@ import torch_sdk
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "bindings" / "frugal_alloc"
-LIBRARIES = "_lib"  # in the package
+SIMULATED_GPU = ROOT / "simulated_gpu" / "python" / "simulated_gpu"
+PACKAGES = (PACKAGE, SIMULATED_GPU)
+LIBRARIES = "_lib"  # in each package
 OLDEST_GLIBC = (2, 28)  # that there are wheels of torch for
-SIMULATED_GPU = "simulated_gpu"  # in _lib
 TARGET = "//:package_libraries"
 # What is cross-compiled, from which machine, and with which compiler (.bazelrc's configuration of that name).
 CROSS_COMPILED = {"aarch64": ("x86_64", "aarch64-linux-gnu-g++")}
@@ -37,7 +38,7 @@ sys.path.insert(0, str(PACKAGE.parent))
 # What the package itself looks at when it picks among the libraries.
 from frugal_alloc._common import installation  # noqa: E402
 
-Files = dict[str, bytes]  # by path below _lib/
+Files = dict[str, bytes]  # by path in a wheel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,15 +167,15 @@ def build(torches: list[Torch], source: pathlib.Path, architecture: str | None =
         files |= _read(_built_by_cmake(torches, source))
     for torch in torches:
         built_for = {"torch": torch.version, "headers": installation.headers_digest(torch.folder)}
-        files[f"frugal_alloc_{torch.tag}.json"] = (json.dumps(built_for) + "\n").encode()
+        files[_packed(PACKAGE, f"frugal_alloc_{torch.tag}.json")] = (json.dumps(built_for) + "\n").encode()
     return files
 
 
 def place(files: Files) -> None:
     """Puts the libraries into the checkout, each in one step, since a running program may have it loaded."""
-    folder = PACKAGE / LIBRARIES
+    folders = {package.name: package.parent for package in PACKAGES}
     for name, data in files.items():
-        target = folder / name
+        target = folders[name.partition("/")[0]] / name
         if target.exists() and target.read_bytes() == data:
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -184,8 +185,8 @@ def place(files: Files) -> None:
             new.chmod(0o755 if ".so" in target.name else 0o644)
             os.replace(new, target)
         print(f"built {target.relative_to(ROOT)}")
-    for old in (folder / SIMULATED_GPU).glob("*.so*"):
-        if f"{SIMULATED_GPU}/{old.name}" not in files:
+    for old in (SIMULATED_GPU / LIBRARIES).glob("*.so*"):
+        if _packed(SIMULATED_GPU, old.name) not in files:
             old.unlink()
 
 
@@ -195,6 +196,11 @@ def has_bazel() -> bool:
         return False
     done = subprocess.run([*BAZEL, "--version"], cwd=ROOT, capture_output=True, text=True)
     return done.returncode == 0 and done.stdout.removeprefix("bazel ").startswith(("no_version", "4."))
+
+
+def _packed(package: pathlib.Path, name: str) -> str:
+    """The path of a library in a wheel."""
+    return f"{package.name}/{LIBRARIES}/{name}"
 
 
 def _read(built: dict[str, pathlib.Path]) -> Files:
@@ -248,8 +254,8 @@ def _built_by_bazel(torch: Torch, options: list[str]) -> dict[str, pathlib.Path]
     execution_root = pathlib.Path(_bazel(torch, "info", "execution_root").strip())
     built = {}
     for path in map(pathlib.PurePosixPath, listed.split()):
-        folder = f"{SIMULATED_GPU}/" if "/simulated_gpu/" in f"/{path}" else ""
-        built[folder + path.name] = execution_root / path
+        package = SIMULATED_GPU if "/simulated_gpu/" in f"/{path}" else PACKAGE
+        built[_packed(package, path.name)] = execution_root / path
     return built
 
 
@@ -289,5 +295,8 @@ def _built_by_cmake(torches: list[Torch], source: pathlib.Path) -> dict[str, pat
         if subprocess.run(command).returncode:
             raise BuildError("cmake failed; its messages are above")
     names = "|".join(["preload", *(torch.tag for torch in torches)])
-    ours = {path.name: path for path in folder.glob("*.so") if re.fullmatch(rf"frugal_\w+_({names})\.so", path.name)}
-    return ours | {f"{SIMULATED_GPU}/{path.name}": path for path in (folder / SIMULATED_GPU).iterdir()}
+    ours = [path for path in folder.glob("*.so") if re.fullmatch(rf"frugal_\w+_({names})\.so", path.name)]
+    simulated = (folder / "simulated_gpu").iterdir()
+    return {_packed(PACKAGE, path.name): path for path in ours} | {
+        _packed(SIMULATED_GPU, path.name): path for path in simulated
+    }

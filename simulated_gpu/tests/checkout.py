@@ -10,13 +10,13 @@ from typing import Any
 
 import fork_server
 
-PACKAGE = Path(__file__).resolve().parents[2] / "bindings"
+PACKAGES = Path(__file__).resolve().parents[1] / "python"
 GIB = 1 << 30
 
 
 def package_first(environment: dict[str, str]) -> dict[str, str]:
     """The environment in which a child imports the package from this checkout, installed or not."""
-    path = [environment.get("PYTHONPATH", ""), str(PACKAGE)]
+    path = [environment.get("PYTHONPATH", ""), str(PACKAGES)]
     return environment | {"PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 

@@ -6,7 +6,7 @@ import sys
 from functools import partial
 
 import files_on_gpu
-from checkout import PACKAGE, package_first
+from checkout import PACKAGES, package_first
 
 # The file, and whether its values are computed.
 ON_GPU = {
@@ -21,8 +21,8 @@ ON_GPU = {
 AT_ONCE = {"test_exact_values.py", "test_small_values.py"}
 MEMORY = 8 << 30
 
-if str(PACKAGE) not in sys.path:
-    sys.path.insert(0, str(PACKAGE))
+if str(PACKAGES) not in sys.path:
+    sys.path.insert(0, str(PACKAGES))
 
 
 def _environment(file: str) -> dict[str, str]:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 import simulated_gpu
-from checkout import PACKAGE, package_first
-from frugal_alloc._common import startup
-from simulated_gpu import SimulationError, environment, parse_size
+from checkout import package_first
+from simulated_gpu import SimulationError, environment, launcher, parse_size
 
 GIB = 1 << 30
+ROOT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
 RUN = """
 import sys
@@ -81,7 +81,7 @@ def test_what_the_environment_preloads_and_imports_stays_behind_ours() -> None:
     result = environment(GIB, base=base)
     assert result["LD_PRELOAD"].split(":")[-1] == "libmine.so"
     assert result["LD_PRELOAD"].split(":")[0] == "libcudart.so.13"
-    assert result["PYTHONPATH"].split(":") == [startup.FOLDER, "/mine"]
+    assert result["PYTHONPATH"].split(":") == [str(launcher.STARTUP), "/mine"]
     assert result["LD_LIBRARY_PATH"].split(":") == [str(simulated_gpu.libraries()), "/lib/mine"]
     assert result["OTHER"] == "kept"
 
@@ -125,8 +125,7 @@ def test_missing_libraries_are_named_with_what_to_do(tmp_path: Path, monkeypatch
 
 def test_documented_variables_are_those_that_the_simulated_gpu_reads() -> None:
     page, source = (
-        (PACKAGE.parent / path).read_text()
-        for path in ("docs/simulated_gpu_inside.md", "simulated_gpu/machine/configuration.cc")
+        (ROOT / path).read_text() for path in ("docs/simulated_gpu_inside.md", "simulated_gpu/machine/configuration.cc")
     )
     documented = re.findall(r"^\| `(FRUGAL_SIM_\w+)`", page, re.MULTILINE)
     assert sorted(documented) == sorted(set(re.findall(r"FRUGAL_SIM_\w+", source)) - {"FRUGAL_SIM_VALUES"})
@@ -222,7 +221,7 @@ def test_file_that_is_no_program_gets_status_2(tmp_path: Path) -> None:
     file.chmod(0o755)
     done = launch(str(file))
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith(f"frugal-alloc: {file} cannot be run: ")
+    assert done.stderr.splitlines()[-1].startswith(f"simulated_gpu: {file} cannot be run: ")
 
 
 # --- Values are for Python programs.
@@ -240,14 +239,14 @@ def test_file_that_is_no_program_gets_status_2(tmp_path: Path) -> None:
 def test_python_script_can_have_values(first_lines: str, tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text(first_lines + "\n")
-    assert simulated_gpu._obstacle_to_values(str(script), [str(script)]) == ""
+    assert launcher._obstacle_to_values(str(script), [str(script)]) == ""
 
 
 @pytest.mark.parametrize("content", [b"#!/bin/sh\n", b"#!/usr/bin/env bash\n", b"#!\n", b"\x7fELF", b""])
 def test_other_program_that_asks_for_values_is_told_no(content: bytes, tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(content)
-    assert "Python programs only" in simulated_gpu._obstacle_to_values(str(program), [str(program)])
+    assert "Python programs only" in launcher._obstacle_to_values(str(program), [str(program)])
 
 
 def test_program_that_is_told_no_is_not_run() -> None:
@@ -257,12 +256,12 @@ def test_program_that_is_told_no_is_not_run() -> None:
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S", "-sE"])
 def test_python_without_the_hook_is_told_no(option: str) -> None:
-    assert "leaves out the hook" in simulated_gpu._obstacle_to_values(PYTHON, ["python", option, "script.py"])
+    assert "leaves out the hook" in launcher._obstacle_to_values(PYTHON, ["python", option, "script.py"])
 
 
 @pytest.mark.parametrize("arguments", [["-u", "s.py", "-E"], ["-m", "a", "-I"], ["-c", "pass", "-S"], ["-XIE"], []])
 def test_options_of_the_script_are_its_own(arguments: list[str]) -> None:
-    assert simulated_gpu._obstacle_to_values(PYTHON, ["python", *arguments]) == ""
+    assert launcher._obstacle_to_values(PYTHON, ["python", *arguments]) == ""
 
 
 # --- The hook.
@@ -283,7 +282,7 @@ def test_looking_for_torch_before_it_is_imported_takes_nothing_away(values: str)
 
 def test_users_own_sitecustomize_is_still_imported(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.mine = __file__")
-    path = os.pathsep.join([str(tmp_path), str(simulated_gpu.HERE.parent)])
+    path = os.pathsep.join([str(tmp_path), str(launcher.HERE.parent)])
     done = launch(
         PYTHON, "-c", "import sys, sitecustomize; print(sys.mine, sitecustomize.__file__)", env={"PYTHONPATH": path}
     )

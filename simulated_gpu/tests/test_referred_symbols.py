@@ -9,10 +9,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from checkout import PACKAGE
+from simulated_gpu import launcher
 
-TOOL = PACKAGE.parent / "tools" / "referred_symbols"
-STAND_INS = PACKAGE / "frugal_alloc" / "_lib" / "simulated_gpu"
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "referred_symbols"
+STAND_INS = launcher.libraries()
 TORCH = Path(importlib.util.find_spec("torch").origin).parent / "lib"
 HEADER = """
 // cuComment() is none

@@ -147,7 +147,7 @@ for switch, rows in ((frugal_alloc.enable, 24), (frugal_alloc.disable, 32), (fru
 
 def test_graph_trees_hold_no_more_than_in_pytorchs_own_memory_and_go_on_across_switches():
     # The simulated GPU's values and its order of work are looked at by modes, in which nothing is compiled.
-    plain = {"FRUGAL_START": None, "FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"}
+    plain = {"FRUGAL_SIM_VALUES": None, "FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"}
     native = run_well(GRAPH_TREES + SWITCHES, **plain)["held"]
     ours = run_well(f"import frugal_alloc, torch\nfrugal_alloc.enable(){GRAPH_TREES}", **plain)["held"]
     assert ours[-1] == ours[-2] == ours[-3], "a graph that was captured takes no more memory"

@@ -143,7 +143,7 @@ except RuntimeError as error:
     report(said=str(error))
 """,
         # What computes values sees every tensor that PyTorch makes.
-        FRUGAL_START=None,
+        FRUGAL_SIM_VALUES=None,
     )
     assert "this tensor sleeps (tag 'gradients'" in result["said"]
 

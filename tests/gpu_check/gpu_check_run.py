@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-for _folder in ("tests", "bindings"):
+for _folder in ("tests", "simulated_gpu/python", "bindings"):
     if str(ROOT / _folder) not in sys.path:
         sys.path.insert(0, str(ROOT / _folder))
 # Far above what any of these takes, far below waiting for ever.
@@ -46,5 +46,5 @@ def run(*command: str | Path, **options: Any) -> Outcome:
 
 
 def environment(**changed: str) -> dict[str, str]:
-    folders = (ROOT / "bindings", ROOT / "tests", ROOT)
+    folders = (ROOT / "bindings", ROOT / "simulated_gpu" / "python", ROOT / "tests", ROOT)
     return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), **changed}

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-for _folder in (ROOT / "tests", ROOT / "bindings", ROOT):
+PACKAGES = (ROOT / "bindings", ROOT / "simulated_gpu" / "python")
+for _folder in (ROOT / "tests", *PACKAGES, ROOT):
     if str(_folder) not in sys.path:
         sys.path.append(str(_folder))
 import files_on_gpu  # noqa: E402
@@ -27,7 +28,7 @@ if not files_on_gpu.is_inside() and "FRUGAL_TEST_GPU" not in os.environ:
         import simulated_gpu
 
         environment = simulated_gpu.environment(MEMORY) | {"FRUGAL_SIM_ORDER": "1"}
-        paths = (ROOT / "bindings", ROOT / "tests", ROOT, environment.get("PYTHONPATH", ""))
+        paths = (*PACKAGES, ROOT / "tests", ROOT, environment.get("PYTHONPATH", ""))
         return environment | {"PYTHONPATH": os.pathsep.join(filter(None, map(str, paths)))}
 
     def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> Any:

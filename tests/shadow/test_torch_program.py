@@ -19,7 +19,7 @@ FIRST_SEED = 1 + PROGRAMS * (int(os.environ.get("FRUGAL_TEST_SEED", "1")) - 1)
 
 
 def test_torch_agrees_with_a_naive_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    sys.path.insert(0, str(ROOT / "bindings"))
+    sys.path.insert(0, str(ROOT / "simulated_gpu" / "python"))
     import simulated_gpu
 
     environment = simulated_gpu.environment(MEMORY, gpus=2)

@@ -4,5 +4,5 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The package as it is in this checkout, for whichever Python draws, and what runs its programs.
-sys.path[:0] = [str(ROOT / "bindings"), str(ROOT / "tests")]
+# The packages as they are in this checkout, for whichever Python draws, and what runs its programs.
+sys.path[:0] = [str(ROOT / folder) for folder in ("bindings", "simulated_gpu/python", "tests")]

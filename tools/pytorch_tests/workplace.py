@@ -17,7 +17,7 @@ ROOT = HERE.parents[1]
 CACHE = Path.home() / ".cache" / "frugal_alloc" / "pytorch_tests"
 GPU_MEMORY = 16 << 30
 
-sys.path.insert(0, str(ROOT / "bindings"))
+sys.path[:0] = [str(ROOT / "bindings"), str(ROOT / "simulated_gpu" / "python")]
 
 
 class Workplace:

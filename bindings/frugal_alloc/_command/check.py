@@ -40,7 +40,7 @@ def add(parser: Parser) -> None:
     compared.add_argument(
         "--runs",
         metavar="N",
-        type=shared.number(1, 100),
+        type=gpu_choice.number(1, 100),
         default=1,
         help="run the command so often; figures that differ between the runs are not compared (default 1)",
     )
@@ -51,10 +51,10 @@ def add(parser: Parser) -> None:
         default=comparison.NOISE,
         help="how much more is no regression: 1MiB, 2%%; 0: nothing is (default 0.1%%, 512 bytes at least)",
     )
-    shared.add_gpus(shared.add_gpu(parser, more=" (default 16GiB)"))
+    gpu_choice.add_gpus(gpu_choice.add_gpu(parser, more=" (default 16GiB)"))
     program = parser.add_argument_group("tests, or program")
     shared.add_allocator(program, "native", ", as the environment or the program sets it; a baseline is of one")
-    shared.add_values(program, "cpu")
+    gpu_choice.add_values(program, "cpu")
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print JSON; the command's output goes to standard error")
     # What is not given is as the baseline has it.
@@ -80,7 +80,7 @@ def carry_out(options: argparse.Namespace) -> int:
         Refused: nothing can be compared, or the command cannot be run so.
         Interrupted: before anything was compared or written.
     """
-    shared.check_words(options)
+    gpu_choice.check_words(options)
     asked = _asked(options)
     known = _known(options)
     setting = _setting(asked, options, known)

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
+import simulated_gpu
+
 from .. import __version__
 from .._common import installation
 from .._common.arguments import Interrupted, Parser, nearest, refuse
@@ -95,7 +97,7 @@ def _carry_out(name: str, arguments: list[str]) -> int:
 
     try:
         return _with_whole_output(program, call) if command.prints else call()
-    except (Refused, installation.MissingPart) as error:
+    except (Refused, simulated_gpu.Refused, installation.MissingPart) as error:
         return refuse(program, error)
 
 

@@ -38,8 +38,8 @@ def add(parser: Parser) -> None:
         "change first. Exit status 0: it fits; 1: it does not, or grows until it does not; the program's own, if it "
         "fails by itself."
     )
-    gpu = shared.add_gpu(parser)
-    shared.add_gpus(gpu)
+    gpu = gpu_choice.add_gpu(parser)
+    gpu_choice.add_gpus(gpu)
     gpu.add_argument("--find-gpu", action="store_true", help="instead: find the smallest GPU on sale that it fits")
     program = parser.add_argument_group("program")
     program.add_argument(
@@ -50,7 +50,7 @@ def add(parser: Parser) -> None:
         f"{_DEFAULT_STEPS} steps; 0: let it run to its end)",
     )
     shared.add_allocator(program, "native", ", as the environment or the program sets it")
-    shared.add_values(program, "none")
+    gpu_choice.add_values(program, "none")
     program.add_argument(
         "--longest", action="store_true", help="DataLoaders give the longest batches of an epoch first, not in turn"
     )
@@ -80,7 +80,7 @@ def carry_out(options: argparse.Namespace) -> int:
         OSError: the page cannot be written.
     """
     _check(options)
-    shared.check_words(options)
+    gpu_choice.check_words(options)
     verdicts = _judge(options.command, options)
     _tell(verdicts, options)
     return _status(verdicts)
@@ -108,7 +108,7 @@ def _check(options: argparse.Namespace) -> None:
 def _check_memory(options: argparse.Namespace, gpu: Gpu) -> None:
     """A size without a unit is in bytes, and hardly ever meant to be."""
     text = options.memory
-    if gpu.memory_bytes > gpu.context_bytes or not re.fullmatch(shared.BARE_NUMBER, text or ""):
+    if gpu.memory_bytes > gpu.context_bytes or not re.fullmatch(gpu_choice.BARE_NUMBER, text or ""):
         return
     number = float(text)
     units = (unit for unit, most in (("GiB", _MOST_GIB), ("MiB", _MOST_GIB << 10)) if number <= most)

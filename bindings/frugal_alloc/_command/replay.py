@@ -37,7 +37,7 @@ def add(parser: Parser) -> None:
         help="file of torch.cuda.memory._dump_snapshot, Kineto trace or list of events (plain, .xz or .gz), or the "
         "name of one that comes with the project",
     )
-    gpu = shared.add_gpu(
+    gpu = gpu_choice.add_gpu(
         parser,
         memory="SIZE|min",
         more="; all of it is the allocator's (default 200GiB); min: also find the least in which the history completes",

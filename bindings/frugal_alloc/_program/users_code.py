@@ -36,7 +36,8 @@ _FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<functio
 # A line that was edited is looked for in its file: in those that are larger it would take too long.
 _MOST_LINES = 100_000
 _LONGEST_LAUNCHER = 1000
-_SIMULATION = os.path.join(PACKAGE, "_simulation", "values", "")
+# What the simulated GPU loads in the processes that are on it.
+_SIMULATION = "frugal_simulated_values"
 
 # What the beginnings below were found from: when a program puts a folder on its path, they are found anew.
 _found_from: tuple = ()
@@ -70,7 +71,7 @@ def beginnings() -> dict[str, str]:
     it has changed."""
     global _found_from, _beginnings
     main = getattr(sys.modules.get("__main__"), "__file__", None)
-    source = (sys.path[:], main, sys.argv[:1], os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
+    source = (sys.path[:], main, sys.argv[:1], os.environ.get("TORCHINDUCTOR_CACHE_DIR"), _SIMULATION in sys.modules)
     if source != _found_from:
         found = dict(_find(main))
         _owners.clear()
@@ -108,7 +109,7 @@ def _find(main: str | None) -> Iterator[tuple[str, str]]:
     yield from ((folder + cell, USERS) for folder in temporary for cell in _CELLS)
     yield from ((folder, LIBRARYS) for folder in libraries)
     yield from ((folder, NOBODYS) for folder in _both_names(_generated_folders()))
-    yield from ((name, OURS) for name in (PACKAGE + os.sep, _launcher()) if name)
+    yield from ((name, OURS) for name in (PACKAGE + os.sep, _launcher(), *_simulation()) if name)
     yield "<", NOBODYS
     yield from ((name, USERS) for name in _TYPED_IN)
     # A program that is given on the command line has the name of code that a program makes up.
@@ -210,9 +211,15 @@ def _below_simulation(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
     of_simulation = [
         index
         for index, frame in enumerate(frames)
-        if frame.function.endswith("__torch_dispatch__") and frame.file.startswith(_SIMULATION)
+        if frame.function.endswith("__torch_dispatch__") and frame.file.startswith(_simulation())
     ]
     return frames[of_simulation[-1] + 1 :] if of_simulation else frames
+
+
+def _simulation() -> tuple[str, ...]:
+    """The folder of what computes values, where that is done."""
+    values = sys.modules.get(_SIMULATION)
+    return () if values is None else (os.path.join(os.path.dirname(values.__file__), ""),)
 
 
 def frames_of_compiled(file: str, line: int) -> list[Frame]:

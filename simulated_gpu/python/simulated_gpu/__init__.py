@@ -1,5 +1,37 @@
-"""The simulated GPU as Python sees it: starting a program on it, and computing a tensor's values there.
+"""A simulated CUDA machine for PyTorch: starts programs on it, and has the CPU compute their tensors' values there.
 
-``simulated_gpu.environment`` and ``simulated_gpu.run`` start a program; ``gpu_choice`` reads which GPU a command line
-asks for, and ``gpu_models`` has the table of those that have a name. ``values`` are for that program's process.
+``environment`` and ``run`` start a program. ``gpu_choice`` and ``driver_options`` read what a command line asks for.
+``gpu_models`` has the table of the GPUs that have a name. ``values`` is for the program's process.
 """
+
+from .launcher import (
+    DRIVER_MEMORY,
+    ENDING_SIGNALS,
+    MOST_GPUS,
+    SIGNALS,
+    Output,
+    SimulationError,
+    SizeError,
+    environment,
+    libraries,
+    parse_size,
+    run,
+    run_in,
+)
+from .messages import Refused
+
+__all__ = [
+    "DRIVER_MEMORY",
+    "ENDING_SIGNALS",
+    "MOST_GPUS",
+    "SIGNALS",
+    "Output",
+    "Refused",
+    "SimulationError",
+    "SizeError",
+    "environment",
+    "libraries",
+    "parse_size",
+    "run",
+    "run_in",
+]

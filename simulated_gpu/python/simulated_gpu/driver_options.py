@@ -1,4 +1,4 @@
-"""How strict the simulated driver is: what options of ``frugal-alloc simulate`` tell it through its environment."""
+"""How strict the simulated driver is: what options of a command line tell it through its environment."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from frugal_alloc._common.messages import Refused
-
+from .messages import Refused
 from .modelled_machine import ModelledMachine, said
 
 SHARED_MEMORY = Path("/dev/shm")

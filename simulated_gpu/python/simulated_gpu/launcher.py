@@ -1,6 +1,6 @@
 """Runs programs on the simulated GPU: an environment in which the dynamic linker loads it in the place of CUDA.
 
-The libraries lie in ``_lib/simulated_gpu`` beside this file; ``FRUGAL_SIM_LIBRARIES`` names another folder. Those of
+The libraries lie in ``_lib`` beside this file; ``FRUGAL_SIM_LIBRARIES`` names another folder. Those of
 CUDA 12 and 13 are preloaded together: the linker binds a program to the ones whose symbol versions it asks for, and the
 CUDA 12 runtime forwards to the CUDA 13 one, so that a process has one simulated GPU whichever it was built for.
 """
@@ -20,13 +20,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc._common import installation, startup
-from frugal_alloc._common.messages import Refused, format_bytes, on_one_line
-
 from . import driver_options
+from .messages import Refused, format_bytes, on_one_line
 from .modelled_machine import ModelledMachine, said, variable
 
 HERE = Path(__file__).resolve().parent
+STARTUP = HERE / "startup"
 
 # PyTorch's own libraries look beside themselves before they look at LD_LIBRARY_PATH, so these are preloaded; libcuda is
 # opened by name and found on the path. Names that an installation may lack are left out.
@@ -51,6 +50,8 @@ HOST = "libfrugal_sim_host.so"
 NEEDED = ("libcudart.so.13", "libcuda.so.1", "libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9")
 
 MOST_GPUS = 16
+# By the number that the head of a library (ELF) has for it.
+ARCHITECTURES = {62: "x86_64", 183: "aarch64"}
 DRIVER_MEMORY = 512 << 20  # the driver's own, unless FRUGAL_SIM_CONTEXT says otherwise
 UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 ENDING_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
@@ -91,19 +92,29 @@ def libraries() -> Path:
     Raises:
         SimulationError: they have not been built, or for another architecture.
     """
-    folder = Path(said("libraries", os.environ) or HERE.parent / "_lib" / "simulated_gpu").resolve()
+    folder = Path(said("libraries", os.environ) or HERE / "_lib").resolve()
     missing = [name for name in NEEDED if not (folder / name).exists()]
     if missing:
         raise SimulationError(
             f"the simulated GPU is not built: {folder} has no {missing[0]}; run tools/setup, or install a wheel with it"
         )
-    try:
-        installation.check_architecture(folder / "libcuda.so.1")
-    except installation.MissingPart as error:
-        raise SimulationError(str(error)) from None
+    built_for, machine = _architecture(folder / "libcuda.so.1"), os.uname().machine
+    if built_for not in (None, machine):
+        raise SimulationError(
+            f"libcuda.so.1 in {folder} is built for {built_for}, and this Python runs on {machine}; install the "
+            f"simulated GPU again in this environment, from the wheel for {machine}"
+        )
     if ":" in str(folder):
         raise SimulationError(f"the path of the simulated GPU has a colon in it, install it elsewhere: {folder}")
     return folder
+
+
+def _architecture(library: Path) -> str | None:
+    """As the kernel names what it was built for; None if it is none of those that there are libraries for."""
+    with open(library, "rb") as file:
+        head = file.read(20)
+    is_known = head.startswith(b"\x7fELF\x02\x01")  # of 64 bits, the lowest first
+    return ARCHITECTURES.get(int.from_bytes(head[18:20], "little")) if is_known else None
 
 
 def environment(
@@ -149,7 +160,7 @@ def environment(
     _prepend(result, "LD_PRELOAD", ":", [name for name in preloaded if (folder / name).exists()])
     result |= ModelledMachine(memory=memory, gpus=gpus, backing=backing, values=values).variables()
     if backing == "memory":
-        startup.add("simulation", result)
+        _prepend(result, "PYTHONPATH", ":", [str(STARTUP)])
     return result
 
 
@@ -159,6 +170,7 @@ def run(
     gpus: int = 1,
     values: str = "none",
     base: Mapping[str, str] = os.environ,
+    name: str = "simulated_gpu",
 ) -> int:
     """Runs a command on the simulated GPU, with this process's streams, and waits for it.
 
@@ -167,6 +179,9 @@ def run(
     Signals sent to this process go on to the command; those that a terminal sends to both reach it once. Call it from
     the only thread of a process.
 
+    Args:
+        name: Of who says on stderr what is run, and what stands in the way; the others are as of :func:`environment`.
+
     Returns:
         The command's exit status; 128 + n if signal n ended it, as a shell has it; 2, after one line on stderr, if it
         could not be started.
@@ -174,10 +189,10 @@ def run(
     try:
         child = environment(memory, gpus, values, base=base)
         program = _check(command, child)
-        _tell(memory, gpus, _said_of_values(values, program, command), said("gpu", child))
+        _tell(name, memory, gpus, _said_of_values(values, program, command), said("gpu", child))
         return run_in(command, child)
     except SimulationError as error:
-        print(f"frugal-alloc: {on_one_line(str(error))}", file=sys.stderr)
+        print(f"{name}: {on_one_line(str(error))}", file=sys.stderr)
         return 2
 
 
@@ -221,11 +236,11 @@ def _prepend(environment: dict[str, str], name: str, separator: str, entries: li
     environment[name] = separator.join(entries + old)
 
 
-def _tell(memory: int, gpus: int, note: str, model: str) -> None:
+def _tell(who: str, memory: int, gpus: int, note: str, model: str) -> None:
     named = re.search(r"\bname=([^,]+)", model)
     name = named[1] if named else "GPU"
     count = f"a simulated {name}" if gpus == 1 else f"{gpus} simulated {name}{'' if named else 's'}"
-    print(f"frugal-alloc: running on {count} of {format_bytes(memory)}; {note}", file=sys.stderr, flush=True)
+    print(f"{who}: running on {count} of {format_bytes(memory)}; {note}", file=sys.stderr, flush=True)
 
 
 def _said_of_values(values: str, program: str, command: Sequence[str]) -> str:

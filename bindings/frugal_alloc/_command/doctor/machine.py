@@ -25,7 +25,7 @@ from ... import __version__
 from ..._common import installation
 from ..._common.messages import Refused, on_one_line
 
-PACKAGES = Path(__file__).resolve().parents[3]
+PACKAGES = (Path(__file__).resolve().parents[3], Path(simulated_gpu.__file__).resolve().parents[1])
 SIMULATED_MEMORY = 16 << 30
 _LIBRARY = "libcuda.so.1"
 # CUdevice_attribute of cuda.h.
@@ -120,7 +120,8 @@ def find(simulate: int | None = None, base: Mapping[str, str] = os.environ) -> t
     """
     child = {name: value for name, value in base.items() if name not in _LEFT_OUT}
     # The probes do not run in the user's folder, from where Python would import first.
-    entries = [str(PACKAGES), *(os.path.abspath(entry) for entry in base.get("PYTHONPATH", "").split(":") if entry)]
+    others = (os.path.abspath(entry) for entry in base.get("PYTHONPATH", "").split(":") if entry)
+    entries = [*map(str, PACKAGES), *others]
     child["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(entries))
     try:
         installation.find_cuda_torch()

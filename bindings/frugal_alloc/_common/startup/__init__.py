@@ -60,15 +60,9 @@ def _follow() -> None:
         after_import("torch", lambda: module(module("_planning.followed").order()["follower"]).start())
 
 
-def _simulate() -> None:
-    folder = os.path.join(PACKAGE, "_simulation", "values")
-    _load("frugal_simulated_values", os.path.join(folder, "__init__.py"), folder).start(_load)
-
-
 _STARTS = {
     "allocator": enable_after_torch,
     "follower": _follow,
-    "simulation": lambda: after_import("torch", _simulate),
 }
 
 

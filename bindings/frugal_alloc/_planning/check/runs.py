@@ -15,7 +15,7 @@ from simulated_gpu import gpu_choice
 
 from ..._common import shapes
 from ..._common.arguments import Interrupted
-from .. import followed
+from .. import followed, following
 from .baseline import PROCESS, TEST, Figures, Setting, WrittenFigures
 
 _PLUGIN = "frugal_alloc_check_plugin"
@@ -54,7 +54,7 @@ def run(command: Sequence[str], setting: Setting, root: str, own_stdout: bool) -
     with tempfile.TemporaryDirectory(prefix="frugal-check-") as folder:
         environment = _environment(setting, root, folder)
         try:
-            ended = followed.run(command, environment, folder, output)
+            ended = following.run(command, environment, folder, output)
         except simulated_gpu.SimulationError as error:
             hint = "; leave them out by --values none" if "values" in str(error) else ""
             raise simulated_gpu.SimulationError(f"{error}{hint}") from None
@@ -88,7 +88,7 @@ class _Record:
     figures: WrittenFigures | None = None
 
 
-def _gather(ended: followed.Ended) -> Run:
+def _gather(ended: following.Ended) -> Run:
     records = [shapes.read(_Record, message) for message in ended.messages if "kind" in message]
     tests = [record for record in records if record.kind == TEST]
     not_passed = frozenset(test.name for test in tests if not test.passed)

@@ -14,7 +14,7 @@ from simulated_gpu.modelled_machine import ModelledMachine
 
 from ..._common.installation import MissingPart
 from ..._common.messages import Refused, format_bytes
-from .. import followed
+from .. import followed, following
 from ..replay import history_builder, replays
 from ..replay.history import History, Malformed
 from . import breakdown, changes, process_record, recording, verdict
@@ -278,7 +278,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="frugal_alloc_fit_", ignore_cleanup_errors=True) as folder:
         environment = _environment(setup, folder, beyond)
         try:
-            ended = followed.run(command, environment, folder, output, hear)
+            ended = following.run(command, environment, folder, output, hear)
             records = tuple(process_record.read_all(ended.messages))
         except ValueError as error:
             raise NotFollowed(f"what was recorded of the program is damaged ({error}); start it again") from None

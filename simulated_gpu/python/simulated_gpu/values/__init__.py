@@ -6,35 +6,27 @@ can compute in it: all operators with FRUGAL_SIM_VALUES=cpu (``every_operator``)
 up (``plausible``). With FRUGAL_SIM_ORDER=1 or FRUGAL_SIM_LATE=1 operators also declare what memory they touch
 (``accesses``). NVRTC finds its builtins, which PyTorch sees to only with CUDA's own runtime.
 
-Loaded by its path in processes that may not find the package around it: so it imports nothing of that.
+Loaded by its path, under another name, in processes that may not find the package around it: so it imports nothing of
+that.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from types import ModuleType
 
-_SIMULATION = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from . import nvrtc_files
 
 
-def start(load: Callable[[str, str], ModuleType]) -> None:
-    """From here on, operators of this process on CUDA tensors have the values that it asks for; needs torch.
-
-    Args:
-        load: loads a module by its path.
-    """
-    nvrtc = load("frugal_simulated_nvrtc_files", os.path.join(_SIMULATION, "nvrtc_files.py"))
-    for library in nvrtc.find([os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["torch"].__file__)))]):
-        nvrtc.load_builtins(library)
-    program = os.path.join(os.path.dirname(_SIMULATION), "_program")
-    # For what torch.compile would otherwise compile or break its graphs at.
-    uncompiled = load("frugal_simulated_uncompiled", os.path.join(program, "uncompiled.py")).uncompiled
+def start() -> None:
+    """From here on, operators of this process on CUDA tensors have the values that it asks for; needs torch."""
+    packages = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["torch"].__file__)))
+    for library in nvrtc_files.find([packages]):
+        nvrtc_files.load_builtins(library)
     if os.environ.get("FRUGAL_SIM_VALUES") == "cpu":
         from . import every_operator
 
-        every_operator.start(uncompiled)
+        every_operator.start()
     else:
         from . import plausible
 
@@ -43,7 +35,7 @@ def start(load: Callable[[str, str], ModuleType]) -> None:
         if os.environ.get("FRUGAL_SIM_LATE") != "1" and os.environ.get("FRUGAL_SIM_BACKING") != "none":
             from . import small_tensors
 
-            small_tensors.start(uncompiled)
+            small_tensors.start()
     if "1" in (os.environ.get("FRUGAL_SIM_ORDER"), os.environ.get("FRUGAL_SIM_LATE")):
         from . import accesses
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -54,7 +53,7 @@ def _report(name: str, error: Exception) -> None:
     if name not in _reported:
         _reported.add(name)
         reason = str(error).strip().partition("\n")[0][:200]
-        print(f"frugal-alloc: the values of {name} are not computed: {reason}", file=sys.stderr)
+        print(f"simulated_gpu: the values of {name} are not computed: {reason}", file=sys.stderr)
 
 
 def _compute(computation: Computation) -> None:
@@ -133,7 +132,7 @@ def _nonzero(tensor: torch.Tensor) -> torch.Tensor:
 _library: torch.library.Library | None = None
 
 
-def start(uncompiled: Callable) -> None:
+def start() -> None:
     """From here on, this process's operators on CUDA tensors have values; call it once torch is imported."""
     global _library
     if _library is not None:
@@ -148,4 +147,4 @@ def start(uncompiled: Callable) -> None:
     if hasattr(torch.backends.cuda, "enable_cudnn_sdp"):  # from PyTorch 2.2 on
         torch.backends.cuda.enable_cudnn_sdp(False)
     graphs.start(_compute)
-    EveryOperator().start(uncompiled)
+    EveryOperator().start()

@@ -49,9 +49,9 @@ class ValuesMode(TorchDispatchMode):
         """The result of an operator that is to run on a GPU, with the values that it is to have."""
         raise NotImplementedError
 
-    def start(self, uncompiled: Callable) -> None:
+    def start(self) -> None:
         """From here on, in this process; call it once torch is imported."""
-        uncompiled(ValuesMode.__torch_dispatch__, calls_ours_only=True)
+        _keep_uncompiled(ValuesMode.__torch_dispatch__)
         _wrap_functions()
         enter_in_all_threads(self)
 
@@ -73,6 +73,23 @@ class ValuesMode(TorchDispatchMode):
             return func(*args, **kwargs)
         with self:
             return plain(*args, **kwargs)
+
+
+def _keep_uncompiled(function: Callable) -> None:
+    """Has torch.compile carry out the function, and what it calls, as they are, and not break its graphs there.
+
+    torch.compiler.disable() would import the compiler, which takes seconds; the interpreter's part of it is there.
+    """
+    try:
+        from torch._C._dynamo import eval_frame
+    except ImportError:
+        return
+    # Versions of PyTorch differ: those that have neither compile a little more than they need to.
+    if hasattr(eval_frame, "set_code_exec_strategy"):
+        skip = eval_frame._FrameAction.SKIP
+        eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(skip, skip))
+    elif hasattr(eval_frame, "skip_code"):
+        eval_frame.skip_code(function.__code__)
 
 
 # --- Wrapped functions.

@@ -1,8 +1,7 @@
 """Where NVRTC lies, the compiler of CUDA sources, and the builtins that it opens by their name alone.
 
 The dynamic linker finds that name where a CUDA toolkit is installed, and not beside torch's wheels: so builtins are
-loaded by their path before the first source is compiled. Loaded by its path, too, as ``_common.startup`` is: so it
-imports nothing of this package.
+loaded by their path before the first source is compiled.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ class SmallTensors(ValuesMode):
         return result
 
 
-def start(uncompiled: Callable) -> None:
+def start() -> None:
     """From here on, small tensors of this process have values; call it once torch is imported."""
     graphs.watch()
-    SmallTensors().start(uncompiled)
+    SmallTensors().start()
