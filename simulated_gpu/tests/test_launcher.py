@@ -8,10 +8,12 @@ import re
 import signal
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
 import simulated_gpu
+import torch
 from checkout import package_first
 from simulated_gpu import SimulationError, environment, launcher, parse_size
 
@@ -262,6 +264,49 @@ def test_python_without_the_hook_is_told_no(option: str) -> None:
 @pytest.mark.parametrize("arguments", [["-u", "s.py", "-E"], ["-m", "a", "-I"], ["-c", "pass", "-S"], ["-XIE"], []])
 def test_options_of_the_script_are_its_own(arguments: list[str]) -> None:
     assert launcher._obstacle_to_values(PYTHON, ["python", *arguments]) == ""
+
+
+# --- Alone.
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A Python that has torch and this package, and no frugal_alloc; and its environment."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, symlinks=True)
+    packages = next(folder.glob("lib/python3*/site-packages"))
+    for path in Path(torch.__file__).parents[1].iterdir():
+        if "frugal_alloc" not in path.name:
+            (packages / path.name).symlink_to(path)
+    return folder / "bin" / "python", {"PATH": str(folder / "bin"), "PYTHONPATH": str(launcher.HERE.parent)}
+
+
+@pytest.mark.parametrize("values", ["cpu", "none"])
+def test_it_needs_nothing_of_frugal_alloc(stranger: tuple[Path, dict[str, str]], values: str) -> None:
+    python, base = stranger
+    program = (
+        "import importlib.util as i, torch; print(i.find_spec('frugal_alloc'), torch.arange(4, device='cuda').sum())"
+    )
+    line = [python, "-m", "simulated_gpu", "--gpu", "L4", "--values", values, "--", "python", "-c", program]
+    done = subprocess.run(line, env=base, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "None tensor(6, device='cuda:0')\n"), done.stderr
+    assert done.stderr.startswith("simulated_gpu: running on a simulated NVIDIA L4 of 2")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--memory 4GiB python", "unrecognized arguments: python"),
+        ("--memory 4GiB --", "name the command to run, after --"),
+        ("--memory 4GB -- python", "two meanings"),
+        ("-- python", "one of these is required: --memory SIZE, --gpu NAME"),
+        ("--memory 16 GiB -- python", "unrecognized arguments: GiB"),
+    ],
+)
+def test_what_is_wrong_with_a_command_line_is_said(line: str, said: str) -> None:
+    done = subprocess.run([PYTHON, "-m", "simulated_gpu", *line.split()], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr.splitlines()[-1]
 
 
 # --- The hook.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import simulated_gpu
 from checkout import GIB, output_of, run
-from simulated_gpu.modelled_machine import ModelledMachine
+from simulated_gpu import ModelledMachine
 
 ADA = "name=NVIDIA GeForce RTX 4090,capability=8.9,multiprocessors=128,l2=72MiB"
 UNSUPPORTED = 8

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from frugal_alloc._common.messages import format_bytes
 from frugal_alloc._report.headline import time_left
+from simulated_gpu import messages
 
 CASES = json.loads((Path(__file__).parents[1] / "allocator/format_bytes.json").read_text())
 
@@ -15,6 +16,8 @@ CASES = json.loads((Path(__file__).parents[1] / "allocator/format_bytes.json").r
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["bytes"]))
 def test_amounts_on_record_read_as_in_cpp(case: dict) -> None:
     assert format_bytes(case["bytes"]) == case["text"]
+    if isinstance(case["bytes"], int) and case["bytes"] >= 0:  # as memory is
+        assert messages.format_bytes(case["bytes"]) == case["text"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import frugal_alloc
 import pytest
+import simulated_gpu
 from frugal_alloc._common import installation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,8 +23,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 import build_backend  # noqa: E402
 import project_metadata  # noqa: E402
 
-PACKAGE = Path(frugal_alloc.__file__).parent
-LIBRARIES = sorted(PACKAGE.glob("_lib/**/*.so*"))
+PACKAGES = [Path(package.__file__).parent for package in (frugal_alloc, simulated_gpu)]
+LIBRARIES = sorted(path for package in PACKAGES for path in package.glob("_lib/*.so*"))
 BAZEL = shlex.split(os.environ.get("BAZEL", "bazel"))
 NOTICE = (ROOT / "NOTICE").read_text()
 # What //:package_libraries depend on of others, by Bazel's name for it, and where NOTICE speaks of it.
@@ -44,11 +45,7 @@ def section(name: str) -> str:
 def noticed_libraries(name: str) -> set[Path]:
     """Those that NOTICE says to have something of it."""
     patterns = re.findall(r"_lib/([\w/*.]+?)[,.]?(?=\s)", section(name))
-    return {
-        path
-        for path in LIBRARIES
-        if any(fnmatch.fnmatch(str(path.relative_to(PACKAGE / "_lib")), pattern) for pattern in patterns)
-    }
+    return {path for path in LIBRARIES if any(fnmatch.fnmatch(path.name, pattern) for pattern in patterns)}
 
 
 def test_what_the_libraries_depend_on_of_others_is_in_the_notice() -> None:
@@ -144,15 +141,16 @@ def test_links_follow_from_the_address_and_there_are_none_without() -> None:
 
 
 def imported() -> set[str]:
-    """What the package imports, wherever it does, beyond itself, torch and the standard library."""
+    """What the packages import, wherever they do, beyond themselves, torch and the standard library."""
     names: set[str] = set()
-    for path in PACKAGE.rglob("*.py"):
+    for path in (path for package in PACKAGES for path in package.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 names.add(node.module or "")
-    return {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"frugal_alloc", "torch"}
+    known = {*sys.stdlib_module_names, *(package.name for package in PACKAGES), "torch"}
+    return {name.partition(".")[0] for name in names} - known
 
 
 def test_each_library_that_is_imported_is_in_an_extra() -> None:

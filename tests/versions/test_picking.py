@@ -10,6 +10,7 @@ import pytest
 import simulated_gpu
 from frugal_alloc._common import installation
 from frugal_alloc._common.installation import MissingPart, Torch
+from simulated_gpu import launcher
 
 RELEASES = ("2.11.0", "2.11.0+cu126", "2.11.3", "2.11.0.post1")
 NOT_RELEASES = ("2.11.0.dev20260101+cu130", "2.11.0a0+nv25.9", "2.11.0rc2", "2.11.0a0+git1a2b3c4", "2.11.0+vendor7")
@@ -102,7 +103,7 @@ def test_library_for_another_architecture_is_named_with_the_wheel_to_take(
 
 def test_simulated_gpu_for_another_architecture_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_machine("x86_64", monkeypatch)
-    for name in simulated_gpu.NEEDED:
+    for name in launcher.NEEDED:
         (tmp_path / name).write_bytes(ELF + MACHINES["aarch64"])
     monkeypatch.setenv("FRUGAL_SIM_LIBRARIES", str(tmp_path))
     with pytest.raises(simulated_gpu.SimulationError, match=r"built for aarch64.*the wheel for x86_64"):

@@ -9,24 +9,25 @@ from pathlib import Path
 
 import frugal_alloc
 import pytest
+import simulated_gpu
 
-PACKAGE = Path(frugal_alloc.__file__).parent
+PACKAGES = [Path(package.__file__).parents[1] for package in (frugal_alloc, simulated_gpu)]
 OLDEST, NEWEST = 10, 14
 # Prints the modules that could not be imported, in a Python that has nothing installed.
 IMPORT_ALL = """
 import importlib, pathlib, sys
-sys.path.insert(0, sys.argv[1])
-root = pathlib.Path(sys.argv[1])
-for path in sorted(root.glob("frugal_alloc/**/*.py")):
-    parts = path.relative_to(root).with_suffix("").parts
-    # What starts programs; and what other programs load, which need libraries of their own.
-    if parts[-1] in ("__main__", "sitecustomize") or parts[1] in ("integrations", "pytest_plugin", "_lib"):
-        continue
-    try:
-        importlib.import_module(".".join(parts))
-    except ModuleNotFoundError as error:
-        if error.name.partition(".")[0] not in ("torch", "rich", "numpy", "jinja2", "pytest"):
-            raise
+sys.path[:0] = sys.argv[1:]
+for root, package in zip(sys.argv[1:], ("frugal_alloc", "simulated_gpu")):
+    for path in sorted(pathlib.Path(root, package).glob("**/*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        # What starts programs; and what other programs load, which need libraries of their own.
+        if parts[-1] in ("__main__", "sitecustomize") or parts[1] in ("integrations", "pytest_plugin", "_lib"):
+            continue
+        try:
+            importlib.import_module(".".join(parts))
+        except ModuleNotFoundError as error:
+            if error.name.partition(".")[0] not in ("torch", "rich", "numpy", "jinja2", "pytest"):
+                raise
 """
 
 
@@ -48,10 +49,10 @@ def test_package_imports_and_reports(minor: int) -> None:
     python = interpreter(minor)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LD_"))}
     command = [python, "-W", "error", "-B", "-I"]
-    done = subprocess.run([*command, "-c", IMPORT_ALL, PACKAGE.parent], env=environment, capture_output=True, text=True)
+    done = subprocess.run([*command, "-c", IMPORT_ALL, *PACKAGES], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    run = "import sys; sys.path.insert(0, sys.argv.pop(1)); from frugal_alloc._command import cli; sys.exit(cli.main())"
-    arguments = ["-c", run, PACKAGE.parent, "doctor"]
+    run = "import sys; sys.path[:0] = sys.argv[2:]; from frugal_alloc._command import cli; cli.main(sys.argv[1:2])"
+    arguments = ["-c", run, "doctor", *PACKAGES]
     done = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert f"3.{minor}." in done.stdout.splitlines()[0]

@@ -108,14 +108,15 @@ def test_holds_libraries_for_every_torch_that_it_is_for(libraries: Path) -> None
     assert {path.name for path in libraries.glob("frugal_*_torch*")} == expected
 
 
-def test_holds_the_package_and_no_more(contents: Path) -> None:
+def test_holds_the_packages_and_no_more(contents: Path) -> None:
     files = {path.relative_to(contents).as_posix() for path in contents.rglob("*") if path.is_file()}
-    package = {path for path in files if path.startswith("frugal_alloc/")}
-    assert {path for path in files - package if ".dist-info/" not in path} == set()
-    sources = {path.relative_to(ROOT / "bindings") for path in (ROOT / "bindings" / "frugal_alloc").rglob("*.*")}
+    packages = {path for path in files if path.startswith(("frugal_alloc/", "simulated_gpu/"))}
+    assert {path for path in files - packages if ".dist-info/" not in path} == set()
+    folders = (ROOT / "bindings" / "frugal_alloc", ROOT / "simulated_gpu" / "python" / "simulated_gpu")
+    sources = {path.relative_to(folder.parent) for folder in folders for path in folder.rglob("*.*")}
     needed = {path.as_posix() for path in sources if not {"_lib", "__pycache__"} & set(path.parts)}
-    assert len(needed) > 100 and needed | {"frugal_alloc/include/frugal_alloc/torch.h"} <= package
-    assert {f"frugal_alloc/_lib/simulated_gpu/{name}" for name in ("libcuda.so.1", "libcudart.so.12")} <= package
+    assert len(needed) > 100 and needed | {"frugal_alloc/include/frugal_alloc/torch.h"} <= packages
+    assert {f"simulated_gpu/_lib/{name}" for name in ("libcuda.so.1", "libcudart.so.12")} <= packages
     assert not [path for path in files if "__pycache__" in path or path.endswith(".pyc")]
 
 

@@ -31,7 +31,8 @@ def command_line_page() -> str:
 
 def _help(*command: str) -> str:
     """What the command prints for --help."""
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), "COLUMNS": "100", "NO_COLOR": "1"}
+    packages = f"{PACKAGE.parent}:{ROOT / 'simulated_gpu' / 'python'}"
+    environment = {**os.environ, "PYTHONPATH": packages, "COLUMNS": "100", "NO_COLOR": "1"}
     line = [sys.executable, "-m", "frugal_alloc", *command, "--help"]
     return subprocess.run(line, env=environment, check=True, capture_output=True, text=True).stdout.rstrip()
 

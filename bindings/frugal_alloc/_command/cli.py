@@ -10,8 +10,6 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
-import simulated_gpu
-
 from .. import __version__
 from .._common import installation
 from .._common.arguments import Interrupted, Parser, nearest, refuse
@@ -97,8 +95,15 @@ def _carry_out(name: str, arguments: list[str]) -> int:
 
     try:
         return _with_whole_output(program, call) if command.prints else call()
-    except (Refused, simulated_gpu.Refused, installation.MissingPart) as error:
+    except _refusals() as error:
         return refuse(program, error)
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """Errors whose message is a line for people; the simulated GPU's, in a command that imports it."""
+    ours = (Refused, installation.MissingPart)
+    simulated_gpu = sys.modules.get("simulated_gpu")
+    return ours if simulated_gpu is None else (*ours, simulated_gpu.Refused)
 
 
 def _with_whole_output(program: str, carry_out: Callable[[], int]) -> int:

@@ -10,8 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-import simulated_gpu
-from simulated_gpu import Output, gpu_choice, gpu_models
+from simulated_gpu import Output, gpu_choice, gpu_models, launcher
 from simulated_gpu.gpu_models import GpuModel
 
 from .._common import whole_files
@@ -174,7 +173,7 @@ def _setup(options: argparse.Namespace, name: str | None) -> Setup:
         ChoiceError: there is no such GPU.
     """
     memory, machine = gpu_choice.choose(argparse.Namespace(**{**vars(options), "gpu": name}))
-    context = int(machine.get(gpu_choice.CONTEXT, simulated_gpu.DRIVER_MEMORY))
+    context = int(machine.get(gpu_choice.CONTEXT, launcher.DRIVER_MEMORY))
     if name is not None:
         model = gpu_models.find(name)
         source = "" if options.memory else model.sources["memory_bytes"]

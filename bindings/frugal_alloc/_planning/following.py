@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import simulated_gpu
-from simulated_gpu import Output
+from simulated_gpu import Output, run_in
+from simulated_gpu.launcher import ENDING_SIGNALS, SIGNALS
 
 from .followed import Mailbox, Message
 
@@ -49,9 +49,9 @@ def run(
                 hear(message)
 
     with _repeated(listen) if hear is not None else contextlib.nullcontext():
-        status = simulated_gpu.run_in(command, environment, output, signals.append)
+        status = run_in(command, environment, output, signals.append)
     listen()
-    ending = next((number for number in signals if number in simulated_gpu.ENDING_SIGNALS), None)
+    ending = next((number for number in signals if number in ENDING_SIGNALS), None)
     return Ended(status, ending, messages)
 
 
@@ -66,7 +66,7 @@ def _repeated(listen: Callable[[], None]) -> Iterator[None]:
                 listen()
 
     # The thread is to leave all signals to the one that waits for the program.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, simulated_gpu.SIGNALS | {signal.SIGCHLD})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS | {signal.SIGCHLD})
     thread = threading.Thread(target=listen_on, daemon=True)
     thread.start()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)

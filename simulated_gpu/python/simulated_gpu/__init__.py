@@ -4,34 +4,6 @@
 ``gpu_models`` has the table of the GPUs that have a name. ``values`` is for the program's process.
 """
 
-from .launcher import (
-    DRIVER_MEMORY,
-    ENDING_SIGNALS,
-    MOST_GPUS,
-    SIGNALS,
-    Output,
-    SimulationError,
-    SizeError,
-    environment,
-    libraries,
-    parse_size,
-    run,
-    run_in,
-)
+from .launcher import Output, SimulationError, SizeError, environment, libraries, parse_size, run, run_in
 from .messages import Refused
-
-__all__ = [
-    "DRIVER_MEMORY",
-    "ENDING_SIGNALS",
-    "MOST_GPUS",
-    "SIGNALS",
-    "Output",
-    "Refused",
-    "SimulationError",
-    "SizeError",
-    "environment",
-    "libraries",
-    "parse_size",
-    "run",
-    "run_in",
-]
+from .modelled_machine import ModelledMachine

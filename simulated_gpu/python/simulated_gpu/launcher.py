@@ -50,8 +50,8 @@ HOST = "libfrugal_sim_host.so"
 NEEDED = ("libcudart.so.13", "libcuda.so.1", "libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9")
 
 MOST_GPUS = 16
-# By the number that the head of a library (ELF) has for it.
-ARCHITECTURES = {62: "x86_64", 183: "aarch64"}
+# By the end of a library's head (ELF).
+ARCHITECTURES = {b"\x3e\0": "x86_64", b"\xb7\0": "aarch64"}
 DRIVER_MEMORY = 512 << 20  # the driver's own, unless FRUGAL_SIM_CONTEXT says otherwise
 UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 ENDING_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
@@ -98,8 +98,9 @@ def libraries() -> Path:
         raise SimulationError(
             f"the simulated GPU is not built: {folder} has no {missing[0]}; run tools/setup, or install a wheel with it"
         )
-    built_for, machine = _architecture(folder / "libcuda.so.1"), os.uname().machine
-    if built_for not in (None, machine):
+    with open(folder / "libcuda.so.1", "rb") as file:
+        built_for = ARCHITECTURES.get(file.read(20)[18:])
+    if built_for not in (None, machine := os.uname().machine):
         raise SimulationError(
             f"libcuda.so.1 in {folder} is built for {built_for}, and this Python runs on {machine}; install the "
             f"simulated GPU again in this environment, from the wheel for {machine}"
@@ -107,14 +108,6 @@ def libraries() -> Path:
     if ":" in str(folder):
         raise SimulationError(f"the path of the simulated GPU has a colon in it, install it elsewhere: {folder}")
     return folder
-
-
-def _architecture(library: Path) -> str | None:
-    """As the kernel names what it was built for; None if it is none of those that there are libraries for."""
-    with open(library, "rb") as file:
-        head = file.read(20)
-    is_known = head.startswith(b"\x7fELF\x02\x01")  # of 64 bits, the lowest first
-    return ARCHITECTURES.get(int.from_bytes(head[18:20], "little")) if is_known else None
 
 
 def environment(

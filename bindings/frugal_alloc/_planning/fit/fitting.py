@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 import simulated_gpu
-from simulated_gpu import Output, SimulationError
-from simulated_gpu.modelled_machine import ModelledMachine
+from simulated_gpu import ModelledMachine, Output, SimulationError
 
 from ..._common.installation import MissingPart
 from ..._common.messages import Refused, format_bytes

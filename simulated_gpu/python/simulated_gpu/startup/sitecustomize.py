@@ -7,26 +7,26 @@ process pays for it.
 
 import os
 import sys
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-VALUES = os.path.join(os.path.dirname(FOLDER), "values")
 
 
-def _load(name: str, path: str, folder: str | None = None) -> ModuleType:
-    """Loads the module, or the package in `folder`, from the file at `path`, wherever Python would look for it."""
-    import importlib.util
+def _load(name: str, spec: ModuleSpec) -> None:
+    from importlib.util import module_from_spec
 
-    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=folder and [folder])
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[name] = module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
 
 
 def _start() -> None:
-    _load("frugal_simulated_values", os.path.join(VALUES, "__init__.py"), VALUES).start()
+    from importlib.util import spec_from_file_location
+
+    name, folder = "frugal_simulated_values", os.path.join(os.path.dirname(FOLDER), "values")
+    file = os.path.join(folder, "__init__.py")
+    _load(name, spec_from_file_location(name, file, submodule_search_locations=[folder]))
+    sys.modules[name].start()
 
 
 class _Finder:
@@ -57,20 +57,10 @@ class _Finder:
         spec.loader.exec_module = execute_and_start
 
 
-def _import_next_sitecustomize() -> None:
-    """The one that would have been imported if this were not there."""
-    import importlib.machinery
-
-    paths = [os.path.abspath(entry or ".") for entry in sys.path]
-    after = sys.path[paths.index(FOLDER) + 1 :] if FOLDER in paths else sys.path
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", after)
-    if spec is not None and spec.origin:
-        _load("sitecustomize", spec.origin)
-
-
 if "FRUGAL_SIM_VALUES" in os.environ:
-    if "torch" in sys.modules:
-        _start()
-    else:
-        sys.meta_path.insert(0, _Finder())
-_import_next_sitecustomize()
+    _start() if "torch" in sys.modules else sys.meta_path.insert(0, _Finder())
+# The one that would have been imported if this were not there.
+paths = [os.path.abspath(entry or ".") for entry in sys.path]
+after = sys.path[paths.index(FOLDER) + 1 :] if FOLDER in paths else sys.path
+if (_next := PathFinder.find_spec("sitecustomize", after)) is not None and _next.origin:
+    _load("sitecustomize", _next)
