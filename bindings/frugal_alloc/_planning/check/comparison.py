@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from ..._common.messages import format_bytes, format_count
 from ..._program import code_lines
 from .baseline import Baseline, Figures, Line
-from .runs import Run
 
 # What the allocator may take from the driver at once, for a request that would have found room in what was held before.
 _SEGMENT_BYTES = 20 << 20
@@ -17,6 +16,24 @@ _ALIKE = 0.99
 _MOST_NAMES = 10
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1))
 _WORDS = {"peak": "peak", "gpu": "GPU memory", "waste": "allocator's waste", "leaked": "leaks"}
+
+
+class Run(NamedTuple):
+    """What came of running a command."""
+
+    status: int
+    #: By the names of tests, of fixtures that several share, and of processes.
+    records: Mapping[str, Figures]
+    #: Tests that passed, with or without memory of the GPU; and those that failed or were skipped.
+    passed: frozenset[str]
+    not_passed: frozenset[str]
+    failed: frozenset[str]
+    #: Every test that was found, run or not; None: tests were chosen one by one, so there may be others.
+    collected: frozenset[str] | None
+    #: Of PyTorch; "" where it was not imported.
+    torch: str
+    #: Why figures are missing.
+    failures: tuple[str, ...]
 
 
 class Allowance(NamedTuple):

@@ -7,8 +7,7 @@ import dataclasses
 import os
 import signal
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
 import simulated_gpu
 from simulated_gpu import gpu_choice
@@ -17,26 +16,9 @@ from ..._common import shapes
 from ..._common.arguments import Interrupted
 from .. import followed, following
 from .baseline import PROCESS, TEST, Figures, Setting, WrittenFigures
+from .comparison import Run
 
 _PLUGIN = "frugal_alloc_check_plugin"
-
-
-class Run(NamedTuple):
-    """What came of it."""
-
-    status: int
-    #: By the names of tests, of fixtures that several share, and of processes.
-    records: Mapping[str, Figures]
-    #: Tests that passed, with or without memory of the GPU; and those that failed or were skipped.
-    passed: frozenset[str]
-    not_passed: frozenset[str]
-    failed: frozenset[str]
-    #: Every test that was found, run or not; None: tests were chosen one by one, so there may be others.
-    collected: frozenset[str] | None
-    #: Of PyTorch; "" where it was not imported.
-    torch: str
-    #: Why figures are missing.
-    failures: tuple[str, ...]
 
 
 def run(command: Sequence[str], setting: Setting, root: str, own_stdout: bool) -> Run:
