@@ -8,7 +8,8 @@ import pytest
 from frugal_alloc._planning import followed
 from frugal_alloc._planning.fit import fitting, process_record
 from frugal_alloc._planning.fit.process_record import Place
-from frugal_alloc._planning.followed import Ended, Mailbox, Sender
+from frugal_alloc._planning.followed import Mailbox, Sender
+from frugal_alloc._planning.following import Ended
 
 RECORD: dict[str, Any] = {
     "process": 7,
