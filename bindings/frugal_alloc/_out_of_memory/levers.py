@@ -15,7 +15,7 @@ from .._common.messages import format_bytes as size
 from .._heap.live_tensors import is_on, is_tensor
 from .._program.code_lines import written
 from .._program.liveness import Flow
-from . import forward, holding_lines, kept, logits, step
+from . import forward, holding_lines, kept, loading, logits, step, what_runs
 from .optimizer_state import bytes_of
 from .scene import SETTING, SMALLER, Advice, RunningFrame, Scene, statement
 from .variables import OPAQUE, DeadVariables
@@ -93,16 +93,20 @@ def find_at_work(scene: Scene, dead: Iterable[DeadVariables], saved_bytes: int) 
     Within a step of training, for whose backward `saved_bytes` are kept, precision is not this line's to choose.
     """
     facts = scene.facts
+    if loading.running(scene):
+        return []
     if (moved := _moved(scene)) is not None:
         return _moved_in_half(moved, facts)
     at = next((frame for frame in scene.frames if not holding_lines.is_torchs(frame.file)), None)
-    modules = step.running_modules(scene.frames)
+    modules = what_runs.running_modules(scene.frames)
     if at is not None and not modules and _is_gathering(at):
         return _gathered_on_host(at, facts) if at.is_users else []
     # What is filled on the way, as a cache of keys is, grows in ways that nothing here tells.
     if modules and _is_filling(scene):
         return []
-    flight = look(scene.frames, facts.gpu, dead, facts.requested_bytes, step.batch_of(scene, modules) if modules else 0)
+    flight = look(
+        scene.frames, facts.gpu, dead, facts.requested_bytes, what_runs.batch_of(scene, modules) if modules else 0
+    )
     if modules:
         coming = forward.to_come(modules, forward.NOTHING)
         largest = max((facts.requested_bytes, *logits.outputs_to_come(scene, modules, coming)))

@@ -12,7 +12,7 @@ from typing import Any
 
 from .._common.messages import format_bytes as size
 from .._heap.live_tensors import is_on, is_tensor
-from . import step
+from . import what_runs
 from .levers import tensors_within
 from .scene import SETTING, Advice, RunningFrame, Scene
 
@@ -39,7 +39,7 @@ def _bytes(values: Iterable[Any], gpu: int) -> int:
 
 def _with_request(held: int, scene: Scene) -> int:
     """With what is asked for, unless that is a layer's: it joins what is held."""
-    return held if step.running_modules(scene.frames) else held + scene.facts.requested_bytes
+    return held if what_runs.running_modules(scene.frames) else held + scene.facts.requested_bytes
 
 
 def _gathering(frame: RunningFrame, scene: Scene) -> Advice | None:

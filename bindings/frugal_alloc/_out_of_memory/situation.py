@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from .. import _tracking
 from .._common.messages import format_bytes as size
@@ -11,7 +11,7 @@ from .._native.sites import Frame, site_stack
 from .._program.code_lines import CodeLine
 from .._report import private_pools
 from .._tracking import received
-from . import graphs, holding_lines, kept, kept_frames, levers, library_settings, loading, step, variables
+from . import graphs, holding_lines, kept, kept_frames, levers, library_settings, loading, reckoning, variables
 from .holding_lines import HoldingLine
 from .scene import LEAST_BYTES, Advice, Scene
 from .step import Step
@@ -27,6 +27,7 @@ LEAKS = ("leak", "growing", "suspect", "cycle")
 _UNSEEN = ("cuda_graph_per_shape", "failed_capture", "private_pool", "shared")
 
 
+_Keeper: TypeAlias = "kept.Kept | kept_frames.KeptFrames"
 # A hundredth of what has grown is missing: it is half of it that is seen.
 _MUCH_GROWN = 50
 
@@ -57,7 +58,7 @@ class Situation(NamedTuple):
     pieces: Fragmentation
     epochs_ended: int
     saved_bytes: int  # by autograd for backward, and held by nothing else
-    largest_kept: kept.Kept | kept_frames.KeptFrames | None
+    largest_kept: _Keeper | None
     pinning: list[Advice]  # about small blocks that keep pages
     advice: list[Advice]  # of all finders, of each rank in the order of how much it brings
     verdicts: list[dict[str, Any]]  # of the report on this GPU, those that hold still, the worst first
@@ -154,7 +155,7 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
 
     The program's objects may answer in any way: where a look fails, the rest is to be told all the same.
     """
-    scene, tracker = Scene(facts, library), _tracking.current()
+    scene = Scene(facts, library)
     try:
         dead = attempt([], variables.find_dead, scene)
         idle = attempt([], variables.find_idle, scene)
@@ -164,31 +165,24 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
         needless = attempt([], graphs.without_graph, scene, saved_bytes)
         untrained = [] if needless else attempt([], graphs.of_untrained, scene)
         old_bytes = sum(change.bytes for change in untrained) + sum(keeper.graph_bytes for keeper in keeping)
-        is_loading = bool(attempt("", loading.running, scene))
-        is_known = bool(needless or is_loading)
-        failed = None if is_known else attempt(None, step.look, scene, saved_bytes - old_bytes, largest, old_bytes)
+        failed = None if needless else attempt(None, reckoning.look, scene, saved_bytes - old_bytes, largest, old_bytes)
         # There is to be room for it afterwards.
         if failed is not None and failed.least_bytes > failed.usable_bytes:
             idle = []
-        # What a step needs anyway is in lists, too; it matters if it is much, or would be enough.
-        least_kept = max(LEAST_BYTES, min(facts.allocated_bytes // 20, facts.missing_bytes))
         unread = {f"`{name}`" for variable in dead for name in variable.names}
-        keepers = [one for one in keeping if one.bytes >= least_kept and one.keeper not in unread]
         advice = [
             *needless,
             *untrained,
             *attempt([], loading.find, scene),
             *(variable.advice(has_graphs) for variable in dead),
-            *(keeper.advice for keeper in keepers),
+            *(keeper.advice for keeper in _worth_a_line(keeping, facts) if keeper.keeper not in unread),
             *idle,
         ]
         advice.sort(key=lambda change: -change.bytes)
         holders = attempt([], holding_lines.by_size, library, facts.gpu)
-        innermost = next(iter(scene.users_frames), None)
-        running = CodeLine(innermost.file, innermost.line, innermost.function) if innermost is not None else None
         return Situation(
             facts,
-            holding_lines.of_site(library, facts.site) or running,
+            holding_lines.of_site(library, facts.site) or _running_line(scene),
             attempt([], _stack, scene),
             holders,
             attempt([], holding_lines.split, library, facts.gpu, holders[0]) if holders else [],
@@ -197,18 +191,34 @@ def look(facts: OutOfMemory, library: Library) -> Situation:
             saved_bytes,
             keeping[0] if keeping else None,
             attempt([], holding_lines.find_pinning, library, facts.gpu) if facts.verdict == "fragmentation" else [],
-            [*advice, *_at_others(scene), *([] if is_loading else _smaller(scene, dead, failed, saved_bytes))],
+            [*advice, *_at_others(scene), *_smaller(scene, dead, failed, saved_bytes)],
             [],
             attempt([], private_pools.rows, library, facts.gpu),
             _missing(scene, failed),
             failed.without_samples if failed is not None else attempt("", levers.model_too_large, scene),
-            0 if tracker is None else tracker.timeline.grown_bytes(facts.gpu),
+            _grown(facts.gpu),
         )
     finally:
         scene.let_go()
 
 
-def _keeping(scene: Scene, dead: list[DeadVariables]) -> list[kept.Kept | kept_frames.KeptFrames]:
+def _grown(gpu: int) -> int:
+    tracker = _tracking.current()
+    return 0 if tracker is None else tracker.timeline.grown_bytes(gpu)
+
+
+def _running_line(scene: Scene) -> CodeLine | None:
+    innermost = next(iter(scene.users_frames), None)
+    return None if innermost is None else CodeLine(innermost.file, innermost.line, innermost.function)
+
+
+def _worth_a_line(keeping: list[_Keeper], facts: OutOfMemory) -> list[_Keeper]:
+    """What a step needs anyway is in lists, too; it matters if it is much, or would be enough."""
+    least = max(LEAST_BYTES, min(facts.allocated_bytes // 20, facts.missing_bytes))
+    return [keeper for keeper in keeping if keeper.bytes >= least]
+
+
+def _keeping(scene: Scene, dead: list[DeadVariables]) -> list[_Keeper]:
     """The most first."""
     of_failed = attempt([], kept_frames.find_kept_frames, scene, dead)
     return sorted([*attempt([], kept.find_kept, scene), *of_failed], key=lambda keeper: -keeper.bytes)
