@@ -95,7 +95,8 @@ def _moments(
         # Layers that are still to come may make more at once.
         later = recorded + _GRADIENTS_AT_WORK * largest_saved
         at_once = at_work * _MADE_AT_ONCE.get(running.node, 2)
-        return [Moment(fixed + there, growing + at_once), Moment(fixed + there, later)], 0
+        of_graphs = running.graphs * growing
+        return [Moment(fixed + there, growing + at_once + of_graphs), Moment(fixed + there, later)], 0
     # What a loss makes of the results, and backward of both.
     after = (forward.AFTER_FORWARD - 1) * max(requested, largest_saved) if running.grows else 0
     return [Moment(fixed + there, growing + at_work + after)], 0

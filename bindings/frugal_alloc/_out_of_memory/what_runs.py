@@ -16,6 +16,8 @@ from .scene import RunningFrame, Scene, statement
 
 # Functions that checkpoints run in backward.
 _RECOMPUTING = frozenset(("backward", "unpack_hook", "recompute_fn"))
+# Of what a backward through a backward has at once.
+_OF_SECOND_BACKWARD = 0.25
 # Two texts are not so long.
 _LEAST_EDGES = 1 << 14
 
@@ -30,6 +32,7 @@ class Running(NamedTuple):
     batch: int
     grows: bool  # what is asked for, with the batch
     node: str  # autograd's, which asks
+    graphs: float  # how many times what grows now a backward's own graph is to keep
 
 
 def look(scene: Scene) -> Running | None:
@@ -52,7 +55,14 @@ def look(scene: Scene) -> Running | None:
     of_model = is_stepping or facts.requested_bytes in map(bytes_of, trained)
     grows = not of_model and batch > 0 and facts.requested_bytes % batch == 0
     node = scene.library.site(facts.site).node if facts.site > 0 else ""
-    return Running(is_stepping, is_backward, modules, trained, batch, grows, node)
+    return Running(is_stepping, is_backward, modules, trained, batch, grows, node, _graphs(scene))
+
+
+def _graphs(scene: Scene) -> float:
+    if any(frame.values.get("create_graph") is True for frame in scene.frames):
+        return 1.0
+    constants = (constant for frame in scene.users_frames for constant in frame.code.co_consts)
+    return _OF_SECOND_BACKWARD if any(type(one) is tuple and "create_graph" in one for one in constants) else 0.0
 
 
 def _is_checkpoint(frame: RunningFrame) -> bool:
@@ -63,7 +73,9 @@ def records(scene: Scene) -> bool:
     """Whether what is being made is for a backward, as far as can be seen."""
     import torch
 
-    if not torch.is_grad_enabled():
+    # A checkpoint's forward does not record, and its backward runs it again.
+    is_checkpoint = any(frame.code.co_name == "forward" and _is_checkpoint(frame) for frame in scene.frames)
+    if not (torch.is_grad_enabled() or is_checkpoint):
         return False
     if running_modules(scene.frames):
         return True
