@@ -1,7 +1,6 @@
 // How an allocator goes about its work, as its owner sets it.
 
-#ifndef FRUGAL_ALLOCATOR_ALLOCATOR_SETTINGS_H_
-#define FRUGAL_ALLOCATOR_ALLOCATOR_SETTINGS_H_
+#pragma once
 
 #include "allocator/allocator_state.h"
 #include "allocator/port/check.h"
@@ -44,5 +43,3 @@ class AllocatorSettings {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_ALLOCATOR_SETTINGS_H_

@@ -1,7 +1,6 @@
 // What the front door of an allocator and its facets share: the parts of the allocator, and the locks that guard them.
 
-#ifndef FRUGAL_ALLOCATOR_ALLOCATOR_STATE_H_
-#define FRUGAL_ALLOCATOR_ALLOCATOR_STATE_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -87,5 +86,3 @@ struct AllocatorState {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_ALLOCATOR_STATE_H_

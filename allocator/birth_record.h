@@ -1,7 +1,6 @@
 // What an allocator's blocks are recorded by: the site and the epoch of their birth.
 
-#ifndef FRUGAL_ALLOCATOR_BIRTH_RECORD_H_
-#define FRUGAL_ALLOCATOR_BIRTH_RECORD_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -47,5 +46,3 @@ class BirthRecord {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BIRTH_RECORD_H_

@@ -1,7 +1,6 @@
 // How blocks that were handed out come back.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCK_RETURNS_H_
-#define FRUGAL_ALLOCATOR_BLOCK_RETURNS_H_
+#pragma once
 
 #include <utility>
 #include <vector>
@@ -88,5 +87,3 @@ class BlockReturns {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCK_RETURNS_H_

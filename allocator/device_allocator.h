@@ -3,8 +3,7 @@
 //
 // Thread-safety: every call may be made from any thread.
 
-#ifndef FRUGAL_ALLOCATOR_DEVICE_ALLOCATOR_H_
-#define FRUGAL_ALLOCATOR_DEVICE_ALLOCATOR_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -212,5 +211,3 @@ class DeviceAllocator {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_DEVICE_ALLOCATOR_H_

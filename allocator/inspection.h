@@ -1,7 +1,6 @@
 // What an allocator holds now, for those who look and change nothing.
 
-#ifndef FRUGAL_ALLOCATOR_INSPECTION_H_
-#define FRUGAL_ALLOCATOR_INSPECTION_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -80,5 +79,3 @@ class Inspection {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_INSPECTION_H_

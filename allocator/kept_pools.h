@@ -1,7 +1,6 @@
 // Pools that a graph may have been captured into: what it reads of them stays where it is.
 
-#ifndef FRUGAL_ALLOCATOR_KEPT_POOLS_H_
-#define FRUGAL_ALLOCATOR_KEPT_POOLS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -81,5 +80,3 @@ class KeptPools {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_KEPT_POOLS_H_

@@ -1,7 +1,6 @@
 // What is done, step by step, for a request that no free block serves, and what is known when nothing helped.
 
-#ifndef FRUGAL_ALLOCATOR_MISS_LADDER_H_
-#define FRUGAL_ALLOCATOR_MISS_LADDER_H_
+#pragma once
 
 #include <optional>
 
@@ -109,5 +108,3 @@ class MissLadder {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_MISS_LADDER_H_

@@ -1,7 +1,6 @@
 // Blocks that sleep: they keep their addresses, and their physical memory goes to the device for a time.
 
-#ifndef FRUGAL_ALLOCATOR_SLEEP_H_
-#define FRUGAL_ALLOCATOR_SLEEP_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -128,5 +127,3 @@ class Sleep {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_SLEEP_H_

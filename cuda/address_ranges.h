@@ -1,7 +1,6 @@
 // A set of addresses, as ranges none of which touches the next.
 
-#ifndef FRUGAL_CUDA_ADDRESS_RANGES_H_
-#define FRUGAL_CUDA_ADDRESS_RANGES_H_
+#pragma once
 
 #include <map>
 
@@ -24,5 +23,3 @@ class AddressRanges {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_CUDA_ADDRESS_RANGES_H_

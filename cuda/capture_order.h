@@ -1,7 +1,6 @@
 // What is captured of streams, and what comes before what in it.
 
-#ifndef FRUGAL_CUDA_CAPTURE_ORDER_H_
-#define FRUGAL_CUDA_CAPTURE_ORDER_H_
+#pragma once
 
 #include <cuda.h>
 
@@ -67,5 +66,3 @@ class CaptureOrder {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_CUDA_CAPTURE_ORDER_H_

@@ -1,8 +1,7 @@
 // The way from a GPU to pageable host memory and back: some pinned buffers, one after the other, so that the CPU copies
 // one while the GPU copies another.
 
-#ifndef FRUGAL_CUDA_COPY_RING_H_
-#define FRUGAL_CUDA_COPY_RING_H_
+#pragma once
 
 #include <cuda.h>
 
@@ -67,5 +66,3 @@ class CopyRing {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_CUDA_COPY_RING_H_

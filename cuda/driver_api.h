@@ -1,8 +1,7 @@
 // The functions of the CUDA driver that we use, found at run time: nothing here links against libcuda, so a
 // machine without a GPU loads our libraries just as well and gets an error that it can read.
 
-#ifndef FRUGAL_CUDA_DRIVER_API_H_
-#define FRUGAL_CUDA_DRIVER_API_H_
+#pragma once
 
 #include <cuda.h>
 
@@ -86,5 +85,3 @@ struct DriverApi {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_CUDA_DRIVER_API_H_

@@ -1,8 +1,7 @@
 // A GPU, by way of the CUDA driver: the port of allocator/port/device.h on the device's primary context, which is the
 // one that the CUDA runtime uses, too.
 
-#ifndef FRUGAL_CUDA_DRIVER_DEVICE_H_
-#define FRUGAL_CUDA_DRIVER_DEVICE_H_
+#pragma once
 
 #include <cuda.h>
 
@@ -172,5 +171,3 @@ class DriverDevice final : public Device {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_CUDA_DRIVER_DEVICE_H_

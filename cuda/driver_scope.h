@@ -1,7 +1,6 @@
 // What the calling thread has to be set to for a call of the driver.
 
-#ifndef FRUGAL_CUDA_DRIVER_SCOPE_H_
-#define FRUGAL_CUDA_DRIVER_SCOPE_H_
+#pragma once
 
 #include <cuda.h>
 
@@ -45,5 +44,3 @@ class DriverScope {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_CUDA_DRIVER_SCOPE_H_

@@ -1,7 +1,6 @@
 // How long the driver has taken for the calls of one GPU, by kind.
 
-#ifndef FRUGAL_CUDA_DRIVER_TIMES_H_
-#define FRUGAL_CUDA_DRIVER_TIMES_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -89,5 +88,3 @@ class DriverTimes {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_CUDA_DRIVER_TIMES_H_

@@ -1,7 +1,6 @@
 // Copies of a GPU's memory in the host's, for what sleeps (allocator/sleep.h).
 
-#ifndef FRUGAL_CUDA_HOST_COPIES_H_
-#define FRUGAL_CUDA_HOST_COPIES_H_
+#pragma once
 
 #include <cuda.h>
 
@@ -110,5 +109,3 @@ class HostCopies {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_CUDA_HOST_COPIES_H_

@@ -1,7 +1,6 @@
 // Host memory for copies of a GPU's: pinned, which the GPU copies to and from by itself, or pageable.
 
-#ifndef FRUGAL_CUDA_HOST_POOL_H_
-#define FRUGAL_CUDA_HOST_POOL_H_
+#pragma once
 
 #include <array>
 #include <iterator>
@@ -68,5 +67,3 @@ class HostPool {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_CUDA_HOST_POOL_H_

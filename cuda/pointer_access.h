@@ -1,7 +1,6 @@
 // Which GPU may reach which memory, as the driver says it, without changing that.
 
-#ifndef FRUGAL_CUDA_POINTER_ACCESS_H_
-#define FRUGAL_CUDA_POINTER_ACCESS_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "allocator/port/units.h"
@@ -14,5 +13,3 @@ namespace frugal {
 absl::StatusOr<bool> MayReach(int ordinal, Address address);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_CUDA_POINTER_ACCESS_H_

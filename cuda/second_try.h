@@ -1,7 +1,6 @@
 // A second try of what failed.
 
-#ifndef FRUGAL_CUDA_SECOND_TRY_H_
-#define FRUGAL_CUDA_SECOND_TRY_H_
+#pragma once
 
 #include "absl/status/status.h"
 
@@ -15,5 +14,3 @@ absl::Status MakeUpForOneFailure(Call call) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_CUDA_SECOND_TRY_H_

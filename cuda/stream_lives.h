@@ -1,7 +1,6 @@
 // Which stream a handle means: a program destroys streams, and their handles come again.
 
-#ifndef FRUGAL_CUDA_STREAM_LIVES_H_
-#define FRUGAL_CUDA_STREAM_LIVES_H_
+#pragma once
 
 #include <cuda.h>
 
@@ -49,5 +48,3 @@ class StreamLives {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_CUDA_STREAM_LIVES_H_

@@ -2,8 +2,7 @@
 // integrated GPU: Jetson, DGX Spark). The driver's own answer (cuMemGetInfo) is the kernel's MemFree there: files that
 // the kernel keeps in memory and would forget count as taken, and nothing says when the host begins to swap.
 
-#ifndef FRUGAL_CUDA_UNIFIED_MEMORY_H_
-#define FRUGAL_CUDA_UNIFIED_MEMORY_H_
+#pragma once
 
 #include <atomic>
 #include <functional>
@@ -71,5 +70,3 @@ class UnifiedMemory {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_CUDA_UNIFIED_MEMORY_H_

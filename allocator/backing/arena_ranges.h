@@ -1,7 +1,6 @@
 // The address ranges that arenas of handles have.
 
-#ifndef FRUGAL_ALLOCATOR_BACKING_ARENA_RANGES_H_
-#define FRUGAL_ALLOCATOR_BACKING_ARENA_RANGES_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "allocator/backing/memory_limit.h"
@@ -43,5 +42,3 @@ class ArenaRanges {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BACKING_ARENA_RANGES_H_

@@ -1,7 +1,6 @@
 // A request that no free block serves, on its way to one.
 
-#ifndef FRUGAL_ALLOCATOR_BACKING_ATTEMPT_H_
-#define FRUGAL_ALLOCATOR_BACKING_ATTEMPT_H_
+#pragma once
 
 #include <vector>
 
@@ -55,5 +54,3 @@ struct Attempt {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BACKING_ATTEMPT_H_

@@ -3,8 +3,7 @@
 // Implementations: MovableBacking (handles that are remapped), SegmentBacking (pieces of cudaMalloc), and PairedBacking
 // (both).
 
-#ifndef FRUGAL_ALLOCATOR_BACKING_BACKING_H_
-#define FRUGAL_ALLOCATOR_BACKING_BACKING_H_
+#pragma once
 
 #include <vector>
 
@@ -76,5 +75,3 @@ class Backing {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BACKING_BACKING_H_

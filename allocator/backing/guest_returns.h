@@ -1,7 +1,6 @@
 // How handles that were lent to another place go home.
 
-#ifndef FRUGAL_ALLOCATOR_BACKING_GUEST_RETURNS_H_
-#define FRUGAL_ALLOCATOR_BACKING_GUEST_RETURNS_H_
+#pragma once
 
 #include <vector>
 
@@ -63,5 +62,3 @@ class GuestReturns {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BACKING_GUEST_RETURNS_H_

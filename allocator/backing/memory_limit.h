@@ -1,7 +1,6 @@
 // The most physical memory that may be held on a device, shared with others who hold some of it.
 
-#ifndef FRUGAL_ALLOCATOR_BACKING_MEMORY_LIMIT_H_
-#define FRUGAL_ALLOCATOR_BACKING_MEMORY_LIMIT_H_
+#pragma once
 
 #include <algorithm>
 
@@ -66,5 +65,3 @@ class MemoryLimit {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BACKING_MEMORY_LIMIT_H_

@@ -1,8 +1,7 @@
 // Backing made of handles: a miss is served by moving free handles to where they make one range, and by
 // creating handles only for what is lacking.
 
-#ifndef FRUGAL_ALLOCATOR_BACKING_MOVABLE_BACKING_H_
-#define FRUGAL_ALLOCATOR_BACKING_MOVABLE_BACKING_H_
+#pragma once
 
 #include <algorithm>
 #include <vector>
@@ -98,5 +97,3 @@ class MovableBacking : public Backing {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BACKING_MOVABLE_BACKING_H_

@@ -1,7 +1,6 @@
 // How free pages go back to the device.
 
-#ifndef FRUGAL_ALLOCATOR_BACKING_PAGE_RETURNS_H_
-#define FRUGAL_ALLOCATOR_BACKING_PAGE_RETURNS_H_
+#pragma once
 
 #include <vector>
 
@@ -83,5 +82,3 @@ class PageReturns {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BACKING_PAGE_RETURNS_H_

@@ -1,7 +1,6 @@
 // Backing of a device that can map: handles for arenas whose memory moves, segments for those whose memory others open.
 
-#ifndef FRUGAL_ALLOCATOR_BACKING_PAIRED_BACKING_H_
-#define FRUGAL_ALLOCATOR_BACKING_PAIRED_BACKING_H_
+#pragma once
 
 #include <vector>
 
@@ -61,5 +60,3 @@ class PairedBacking : public Backing {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BACKING_PAIRED_BACKING_H_

@@ -1,8 +1,7 @@
 // Backing made of segments of cudaMalloc, for memory that other processes and libraries are to open, and for devices
 // without virtual memory: what is free in one segment can never be joined with what is free in another.
 
-#ifndef FRUGAL_ALLOCATOR_BACKING_SEGMENT_BACKING_H_
-#define FRUGAL_ALLOCATOR_BACKING_SEGMENT_BACKING_H_
+#pragma once
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
@@ -73,5 +72,3 @@ class SegmentBacking : public Backing {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BACKING_SEGMENT_BACKING_H_

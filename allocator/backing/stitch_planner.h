@@ -1,7 +1,6 @@
 // How a request that no free block serves is to be served: from which memory, and where.
 
-#ifndef FRUGAL_ALLOCATOR_BACKING_STITCH_PLANNER_H_
-#define FRUGAL_ALLOCATOR_BACKING_STITCH_PLANNER_H_
+#pragma once
 
 #include <optional>
 
@@ -91,5 +90,3 @@ class StitchPlanner {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BACKING_STITCH_PLANNER_H_

@@ -1,7 +1,6 @@
 // How many mappings of its handles a device's allocator keeps.
 
-#ifndef FRUGAL_ALLOCATOR_BACKING_VIEW_BOUND_H_
-#define FRUGAL_ALLOCATOR_BACKING_VIEW_BOUND_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -77,5 +76,3 @@ class ViewBound {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BACKING_VIEW_BOUND_H_

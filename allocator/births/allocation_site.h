@@ -1,7 +1,6 @@
 // What part of the program an allocation belongs to: a number, for whoever names sites.
 
-#ifndef FRUGAL_ALLOCATOR_BIRTHS_ALLOCATION_SITE_H_
-#define FRUGAL_ALLOCATOR_BIRTHS_ALLOCATION_SITE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -31,5 +30,3 @@ inline constexpr Bytes kSampleInterval = KiB(256);
 Bytes EstimateOf(Bytes size);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BIRTHS_ALLOCATION_SITE_H_

@@ -1,8 +1,7 @@
 // How much of a device's memory is alive from each epoch in which it was born. A leak shows there as nowhere else:
 // every epoch leaves something behind, whatever comes and goes beside it.
 
-#ifndef FRUGAL_ALLOCATOR_BIRTHS_BIRTH_EPOCHS_H_
-#define FRUGAL_ALLOCATOR_BIRTHS_BIRTH_EPOCHS_H_
+#pragma once
 
 #include <bit>
 #include <cstddef>
@@ -162,5 +161,3 @@ class BirthEpochs {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BIRTHS_BIRTH_EPOCHS_H_

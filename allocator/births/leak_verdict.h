@@ -1,7 +1,6 @@
 // Whether what a site keeps from epoch to epoch is a leak. Pure: a history in, a verdict out.
 
-#ifndef FRUGAL_ALLOCATOR_BIRTHS_LEAK_VERDICT_H_
-#define FRUGAL_ALLOCATOR_BIRTHS_LEAK_VERDICT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -44,5 +43,3 @@ LeakFinding JudgeSite(absl::Span<const EpochBoundary> boundaries);
 LeakFinding JudgeGrowth(absl::Span<const EpochBoundary> boundaries);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BIRTHS_LEAK_VERDICT_H_

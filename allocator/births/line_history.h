@@ -1,7 +1,6 @@
 // What the lines of a program held at the ends of its epochs, and which of them leak, seen beside one another.
 
-#ifndef FRUGAL_ALLOCATOR_BIRTHS_LINE_HISTORY_H_
-#define FRUGAL_ALLOCATOR_BIRTHS_LINE_HISTORY_H_
+#pragma once
 
 #include <vector>
 
@@ -36,5 +35,3 @@ struct LineJudgement {
 std::vector<LineJudgement> JudgeLines(absl::Span<const LineHistory> lines);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BIRTHS_LINE_HISTORY_H_

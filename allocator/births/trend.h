@@ -1,7 +1,6 @@
 // By how much a series of sizes rises, how sure that is, and whether the blocks have become larger or more. Pure.
 
-#ifndef FRUGAL_ALLOCATOR_BIRTHS_TREND_H_
-#define FRUGAL_ALLOCATOR_BIRTHS_TREND_H_
+#pragma once
 
 #include <cstdint>
 
@@ -50,5 +49,3 @@ bool AreAsMany(const Held& before, const Held& after);
 bool AreLarger(const Held& before, const Held& after);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BIRTHS_TREND_H_

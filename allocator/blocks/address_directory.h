@@ -1,7 +1,6 @@
 // Which device's allocator owns an address, for callers who hold only a pointer.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_ADDRESS_DIRECTORY_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_ADDRESS_DIRECTORY_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -87,5 +86,3 @@ class AddressDirectory {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_ADDRESS_DIRECTORY_H_

@@ -1,7 +1,6 @@
 // The locks of an allocator, as seen by those who let go of them while the driver or others work.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_ALLOCATOR_LOCKS_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_ALLOCATOR_LOCKS_H_
+#pragma once
 
 #include <utility>
 
@@ -92,5 +91,3 @@ class GrowthTurn {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_ALLOCATOR_LOCKS_H_

@@ -1,7 +1,6 @@
 // The blocks of one stream, size class and source: where they lie, which are free, where the holes are.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_ARENA_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_ARENA_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -140,5 +139,3 @@ class Arena {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_ARENA_H_

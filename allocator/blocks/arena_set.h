@@ -1,7 +1,6 @@
 // All arenas of a device: one for each stream, size class and source that was asked for.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_ARENA_SET_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_ARENA_SET_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -193,5 +192,3 @@ class ArenaSet {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_ARENA_SET_H_

@@ -1,7 +1,6 @@
 // Blocks that were given back while streams other than their arena's were still to use them.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_AWAITING_BLOCKS_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_AWAITING_BLOCKS_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -88,5 +87,3 @@ class AwaitingBlocks {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_AWAITING_BLOCKS_H_

@@ -1,7 +1,6 @@
 // A byte range of an extent, and the states it goes through.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_BLOCK_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_BLOCK_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -161,5 +160,3 @@ class BlockFactory {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_BLOCK_H_

@@ -1,7 +1,6 @@
 // The blocks that are handed out, by address.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_BLOCK_MAP_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_BLOCK_MAP_H_
+#pragma once
 
 #include <bit>
 #include <cstddef>
@@ -81,5 +80,3 @@ class BlockMap {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_BLOCK_MAP_H_

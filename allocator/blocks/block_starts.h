@@ -1,7 +1,6 @@
 // In which pages of an extent a block starts.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_BLOCK_STARTS_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_BLOCK_STARTS_H_
+#pragma once
 
 #include <bit>
 #include <cstddef>
@@ -126,5 +125,3 @@ class BlockStarts {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_BLOCK_STARTS_H_

@@ -1,7 +1,6 @@
 // Failures of device calls that nobody is told of, because what was wanted is done later or in another way.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_DRIVER_FAILURES_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_DRIVER_FAILURES_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -56,5 +55,3 @@ class DriverFailures {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_DRIVER_FAILURES_H_

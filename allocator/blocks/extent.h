@@ -1,7 +1,6 @@
 // A reserved range of addresses: its blocks, and its pages with the handles that can be seen there.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_EXTENT_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_EXTENT_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -147,5 +146,3 @@ inline void Extent::UnlinkIntoNext(Block* block, Address start) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_EXTENT_H_

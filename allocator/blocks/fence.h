@@ -1,7 +1,6 @@
 // A point in a stream's work that somebody must not overtake.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_FENCE_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_FENCE_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -41,5 +40,3 @@ class Fence {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_FENCE_H_

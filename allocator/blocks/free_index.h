@@ -1,7 +1,6 @@
 // The free blocks of an arena, ordered for best fit.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_FREE_INDEX_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_FREE_INDEX_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -208,5 +207,3 @@ class FreeIndex {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_FREE_INDEX_H_

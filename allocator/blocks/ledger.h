@@ -1,8 +1,7 @@
 // The accounting of one device: every change of a block or of a mapped range, and every count, is entered here, once,
 // so that statistics and observers cannot disagree.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_LEDGER_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_LEDGER_H_
+#pragma once
 
 #include "absl/base/attributes.h"
 #include "allocator/births/birth_epochs.h"
@@ -166,5 +165,3 @@ class Ledger {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_LEDGER_H_

@@ -1,7 +1,6 @@
 // What memory goes through, on its way to whoever listens.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_OBSERVER_QUEUE_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_OBSERVER_QUEUE_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -75,5 +74,3 @@ class ObserverQueue {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_OBSERVER_QUEUE_H_

@@ -1,7 +1,6 @@
 // What can be seen at each page of a reserved range of addresses.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_PAGE_TABLE_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_PAGE_TABLE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -74,5 +73,3 @@ class PageTable {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_PAGE_TABLE_H_

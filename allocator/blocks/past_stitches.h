@@ -1,7 +1,6 @@
 // Where an arena's stitches were made: what to try first when the same request misses again.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_PAST_STITCHES_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_PAST_STITCHES_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -60,5 +59,3 @@ class PastStitches {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_PAST_STITCHES_H_

@@ -1,7 +1,6 @@
 // Which blocks share pages by preference: those of one class of sizes, on one stream.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_SIZE_CLASS_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_SIZE_CLASS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -47,5 +46,3 @@ inline SizeGroup GroupOf(SizeClass size_class) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_SIZE_CLASS_H_

@@ -1,7 +1,6 @@
 // Free blocks in the order of size and, among equals, of address.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_SIZE_TREE_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_SIZE_TREE_H_
+#pragma once
 
 #include "allocator/blocks/block.h"
 #include "allocator/port/units.h"
@@ -71,5 +70,3 @@ class SizeTree {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_SIZE_TREE_H_

@@ -1,7 +1,6 @@
 // Counts of what a device's memory is doing, with the names and meanings of torch.cuda.memory_stats.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_STATISTICS_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_STATISTICS_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -184,5 +183,3 @@ struct Statistics {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_STATISTICS_H_

@@ -1,7 +1,6 @@
 // The work of one stream, as the points in it that memory has to wait for.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_STREAM_CLOCK_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_STREAM_CLOCK_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -103,5 +102,3 @@ class StreamClock {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_STREAM_CLOCK_H_

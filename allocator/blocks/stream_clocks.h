@@ -1,7 +1,6 @@
 // The streams of a device, and the eras that they go through together.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_STREAM_CLOCKS_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_STREAM_CLOCKS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -154,5 +153,3 @@ class StreamClocks {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_STREAM_CLOCKS_H_

@@ -1,7 +1,6 @@
 // What has to be known of streams before memory may be taken or given back, asked between two attempts to choose it.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_STREAM_QUESTIONS_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_STREAM_QUESTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -92,5 +91,3 @@ class StreamQuestions {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_STREAM_QUESTIONS_H_

@@ -1,7 +1,6 @@
 // A moment in the work of all streams: what was last used before it has been idle since.
 
-#ifndef FRUGAL_ALLOCATOR_BLOCKS_USE_MARKS_H_
-#define FRUGAL_ALLOCATOR_BLOCKS_USE_MARKS_H_
+#pragma once
 
 #include "absl/container/flat_hash_map.h"
 #include "allocator/blocks/arena_set.h"
@@ -58,5 +57,3 @@ class UseMarks {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_BLOCKS_USE_MARKS_H_

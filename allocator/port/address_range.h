@@ -1,7 +1,6 @@
 // A range of memory.
 
-#ifndef FRUGAL_ALLOCATOR_PORT_ADDRESS_RANGE_H_
-#define FRUGAL_ALLOCATOR_PORT_ADDRESS_RANGE_H_
+#pragma once
 
 #include "allocator/port/units.h"
 
@@ -14,5 +13,3 @@ struct AddressRange {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_PORT_ADDRESS_RANGE_H_

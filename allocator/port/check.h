@@ -2,8 +2,7 @@
 //
 // Own code because Abseil's 2022 release has no CHECK.
 
-#ifndef FRUGAL_ALLOCATOR_PORT_CHECK_H_
-#define FRUGAL_ALLOCATOR_PORT_CHECK_H_
+#pragma once
 
 #include <cstdint>
 #include <exception>
@@ -49,5 +48,3 @@ void ThrowFromFailedChecks();
     if (!(condition)) [[unlikely]]                         \
       ::frugal::FailCheck(__FILE__, __LINE__, #condition); \
   } while (false)
-
-#endif  // FRUGAL_ALLOCATOR_PORT_CHECK_H_

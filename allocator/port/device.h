@@ -15,8 +15,7 @@
 // All calls may be made from any thread, and by several at a time; of those that change what is mapped, or take or give
 // back memory, the policy makes one at a time.
 
-#ifndef FRUGAL_ALLOCATOR_PORT_DEVICE_H_
-#define FRUGAL_ALLOCATOR_PORT_DEVICE_H_
+#pragma once
 
 #include <compare>
 #include <cstdint>
@@ -146,5 +145,3 @@ class Device {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_PORT_DEVICE_H_

@@ -4,8 +4,7 @@
 // handle visible, as much to take it away (docs/gpu_results.md). Where `frugal-alloc doctor --gpu` has measured a
 // machine's, they take their place (setting driver_costs).
 
-#ifndef FRUGAL_ALLOCATOR_PORT_DRIVER_COST_TABLE_H_
-#define FRUGAL_ALLOCATOR_PORT_DRIVER_COST_TABLE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -51,5 +50,3 @@ struct DriverCosts {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_PORT_DRIVER_COST_TABLE_H_

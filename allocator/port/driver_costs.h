@@ -3,8 +3,7 @@
 //
 // Apart from the table, since Abseil's status brings C++'s streams into every library that only reads the figures.
 
-#ifndef FRUGAL_ALLOCATOR_PORT_DRIVER_COSTS_H_
-#define FRUGAL_ALLOCATOR_PORT_DRIVER_COSTS_H_
+#pragma once
 
 #include <string>
 
@@ -22,5 +21,3 @@ absl::StatusOr<DriverCosts> ParseDriverCosts(absl::string_view text);
 std::string ToText(const DriverCosts& costs);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_PORT_DRIVER_COSTS_H_

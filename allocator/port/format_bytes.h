@@ -1,7 +1,6 @@
 // Amounts as people read them: "1.50 GiB", "512 bytes". In Python it is bindings/frugal_alloc/_common/messages.py.
 
-#ifndef FRUGAL_ALLOCATOR_PORT_FORMAT_BYTES_H_
-#define FRUGAL_ALLOCATOR_PORT_FORMAT_BYTES_H_
+#pragma once
 
 #include <string>
 
@@ -16,5 +15,3 @@ std::string FormatBytes(Bytes size);
 std::string FormatBytes(double size);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_PORT_FORMAT_BYTES_H_

@@ -1,7 +1,6 @@
 // Which memory a request is served from.
 
-#ifndef FRUGAL_ALLOCATOR_PORT_MEMORY_SOURCE_H_
-#define FRUGAL_ALLOCATOR_PORT_MEMORY_SOURCE_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -32,5 +31,3 @@ struct MemorySource {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_PORT_MEMORY_SOURCE_H_

@@ -1,7 +1,6 @@
 // What a device's memory goes through, told to whoever records it.
 
-#ifndef FRUGAL_ALLOCATOR_PORT_OBSERVER_H_
-#define FRUGAL_ALLOCATOR_PORT_OBSERVER_H_
+#pragma once
 
 #include "absl/functional/function_ref.h"
 #include "allocator/port/device.h"
@@ -70,5 +69,3 @@ class Reclaimer {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_PORT_OBSERVER_H_

@@ -1,8 +1,7 @@
 // The constants of the policy: each with its unit, what it does, and the figure that decided it. `bench/compare`
 // plays all histories with other values ("What each choice bought" in bench/README.md).
 
-#ifndef FRUGAL_ALLOCATOR_PORT_POLICY_OPTIONS_H_
-#define FRUGAL_ALLOCATOR_PORT_POLICY_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -50,5 +49,3 @@ inline int64_t* FindOption(PolicyOptions& options, std::string_view wanted) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_PORT_POLICY_OPTIONS_H_

@@ -1,7 +1,6 @@
 // The private pools of a program.
 
-#ifndef FRUGAL_ALLOCATOR_PORT_POOL_ID_H_
-#define FRUGAL_ALLOCATOR_PORT_POOL_ID_H_
+#pragma once
 
 #include <compare>
 #include <cstdint>
@@ -29,5 +28,3 @@ using OnlyPool = std::optional<PoolId>;
 inline bool Includes(const OnlyPool& only, PoolId pool) { return !only.has_value() || *only == pool; }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_PORT_POOL_ID_H_

@@ -1,7 +1,6 @@
 // How a private pool is served.
 
-#ifndef FRUGAL_ALLOCATOR_PORT_POOL_TRAITS_H_
-#define FRUGAL_ALLOCATOR_PORT_POOL_TRAITS_H_
+#pragma once
 
 #include <memory>
 
@@ -32,5 +31,3 @@ struct PoolTraits {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_PORT_POOL_TRAITS_H_

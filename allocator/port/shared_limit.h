@@ -1,7 +1,6 @@
 // The most physical memory that several holders may have of a device together.
 
-#ifndef FRUGAL_ALLOCATOR_PORT_SHARED_LIMIT_H_
-#define FRUGAL_ALLOCATOR_PORT_SHARED_LIMIT_H_
+#pragma once
 
 #include <algorithm>
 #include <atomic>
@@ -83,5 +82,3 @@ class Reservation {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_PORT_SHARED_LIMIT_H_

@@ -1,7 +1,6 @@
 // What somebody threw, kept until it can be thrown to whom it concerns, perhaps in another thread.
 
-#ifndef FRUGAL_ALLOCATOR_PORT_THROWN_H_
-#define FRUGAL_ALLOCATOR_PORT_THROWN_H_
+#pragma once
 
 #include <cstddef>
 #include <exception>
@@ -42,5 +41,3 @@ class Thrown {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_PORT_THROWN_H_

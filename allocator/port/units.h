@@ -2,8 +2,7 @@
 //
 // A page is a place of kPageSize in an address range; a handle is the physical memory that fills it.
 
-#ifndef FRUGAL_ALLOCATOR_PORT_UNITS_H_
-#define FRUGAL_ALLOCATOR_PORT_UNITS_H_
+#pragma once
 
 #include <compare>
 #include <cstdint>
@@ -113,5 +112,3 @@ constexpr Bytes RoundDown(Bytes size, Bytes multiple) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_PORT_UNITS_H_

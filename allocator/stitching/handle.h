@@ -1,7 +1,6 @@
 // A piece of physical memory, and where it can be seen.
 
-#ifndef FRUGAL_ALLOCATOR_STITCHING_HANDLE_H_
-#define FRUGAL_ALLOCATOR_STITCHING_HANDLE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -59,5 +58,3 @@ inline bool IsSeenAt(const Handle& handle, PageRef page) {
 inline PageRef StartOfView(PageRef page) { return {page.extent, page.page - page.view().part}; }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_STITCHING_HANDLE_H_

@@ -1,7 +1,6 @@
 // The physical memory that a device's arenas hold.
 
-#ifndef FRUGAL_ALLOCATOR_STITCHING_HANDLE_TABLE_H_
-#define FRUGAL_ALLOCATOR_STITCHING_HANDLE_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <iterator>
@@ -111,5 +110,3 @@ class HandleTable {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_STITCHING_HANDLE_TABLE_H_

@@ -1,7 +1,6 @@
 // The memory that a stitch may take.
 
-#ifndef FRUGAL_ALLOCATOR_STITCHING_OFFERS_H_
-#define FRUGAL_ALLOCATOR_STITCHING_OFFERS_H_
+#pragma once
 
 #include <functional>
 #include <utility>
@@ -62,5 +61,3 @@ class Offers {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_STITCHING_OFFERS_H_

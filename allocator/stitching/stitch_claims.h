@@ -1,7 +1,6 @@
 // What a stitch relies on, set aside while the driver carries it out.
 
-#ifndef FRUGAL_ALLOCATOR_STITCHING_STITCH_CLAIMS_H_
-#define FRUGAL_ALLOCATOR_STITCHING_STITCH_CLAIMS_H_
+#pragma once
 
 #include "absl/container/inlined_vector.h"
 #include "allocator/blocks/arena.h"
@@ -36,5 +35,3 @@ class StitchClaims {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_STITCHING_STITCH_CLAIMS_H_

@@ -1,7 +1,6 @@
 // Where a stitch could be made.
 
-#ifndef FRUGAL_ALLOCATOR_STITCHING_STITCH_PLACES_H_
-#define FRUGAL_ALLOCATOR_STITCHING_STITCH_PLACES_H_
+#pragma once
 
 #include <optional>
 #include <vector>
@@ -47,5 +46,3 @@ std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, Bytes room, 
 std::optional<StitchPlace> UntouchedPlace(const Arena& arena, Bytes size, Bytes room);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_STITCHING_STITCH_PLACES_H_

@@ -5,8 +5,7 @@
 // is GMLake's: Guo et al., "GMLake: Efficient and Transparent GPU Memory Defragmentation for Large-scale DNN Training
 // with Virtual Memory Stitching", ASPLOS 2024.
 
-#ifndef FRUGAL_ALLOCATOR_STITCHING_STITCH_PLAN_H_
-#define FRUGAL_ALLOCATOR_STITCHING_STITCH_PLAN_H_
+#pragma once
 
 #include <optional>
 #include <vector>
@@ -70,5 +69,3 @@ std::optional<StitchPlan> PlanStitchApart(const Arena& arena, const StitchReques
 Bytes RoomApart(const StitchRequest& request);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_STITCHING_STITCH_PLAN_H_

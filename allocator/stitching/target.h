@@ -1,7 +1,6 @@
 // The device's part of a stitch.
 
-#ifndef FRUGAL_ALLOCATOR_STITCHING_TARGET_H_
-#define FRUGAL_ALLOCATOR_STITCHING_TARGET_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "allocator/stitching/handle_table.h"
@@ -13,5 +12,3 @@ namespace frugal {
 absl::Status MakeTarget(HandleTable& handles, StitchPlan& plan);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_STITCHING_TARGET_H_

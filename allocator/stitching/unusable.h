@@ -1,7 +1,6 @@
 // Free memory that a request of whole pages cannot have.
 
-#ifndef FRUGAL_ALLOCATOR_STITCHING_UNUSABLE_H_
-#define FRUGAL_ALLOCATOR_STITCHING_UNUSABLE_H_
+#pragma once
 
 #include "allocator/blocks/block.h"
 #include "allocator/blocks/extent.h"
@@ -28,5 +27,3 @@ Bytes HandlesUnderEnds(const Block& block);
 void CheckUnusable(const Extent& extent);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_ALLOCATOR_STITCHING_UNUSABLE_H_

@@ -1,7 +1,6 @@
 // Storages whose memory sleeps: whoever asks one for its data is told.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_ASLEEP_STORAGES_H_
-#define FRUGAL_BINDINGS_ADAPTER_ASLEEP_STORAGES_H_
+#pragma once
 
 #include <c10/core/StorageImpl.h>
 
@@ -27,5 +26,3 @@ class AsleepStorages {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_ASLEEP_STORAGES_H_

@@ -1,8 +1,7 @@
 // What PyTorch's automatic differentiation is doing on the calling thread, for memory that no line of Python asks for.
 // Looked up in the libraries that are loaded: a program without libtorch_cpu has none of it. Thread-safety: any thread.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_AUTOGRAD_NODE_H_
-#define FRUGAL_BINDINGS_ADAPTER_AUTOGRAD_NODE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -38,5 +37,3 @@ uint64_t NextAutogradSequence();
 std::string NodeName(const std::type_info& type, absl::Span<const PythonFrame> frames);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_AUTOGRAD_NODE_H_

@@ -1,7 +1,6 @@
 // Our figures and native's as one: what torch.cuda.memory_stats reports while both hold memory.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_DEVICE_STATS_H_
-#define FRUGAL_BINDINGS_ADAPTER_DEVICE_STATS_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -36,5 +35,3 @@ DeviceStats ToDeviceStats(const Statistics& statistics);
 void AddStats(DeviceStats& into, const DeviceStats& more);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_DEVICE_STATS_H_

@@ -1,7 +1,6 @@
 // PyTorch's setting expandable_segments, as it holds for our memory and native's.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_EXPANDABLE_SEGMENTS_H_
-#define FRUGAL_BINDINGS_ADAPTER_EXPANDABLE_SEGMENTS_H_
+#pragma once
 
 #include <string>
 
@@ -41,5 +40,3 @@ class ExpandableSegments {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_EXPANDABLE_SEGMENTS_H_

@@ -1,7 +1,6 @@
 // The most memory that this process may hold on a GPU.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_GPU_LIMIT_H_
-#define FRUGAL_BINDINGS_ADAPTER_GPU_LIMIT_H_
+#pragma once
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -43,5 +42,3 @@ class GpuLimit {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_GPU_LIMIT_H_

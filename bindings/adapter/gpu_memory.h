@@ -1,7 +1,6 @@
 // All that we keep for one GPU.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_GPU_MEMORY_H_
-#define FRUGAL_BINDINGS_ADAPTER_GPU_MEMORY_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -103,5 +102,3 @@ class GpuMemory {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_GPU_MEMORY_H_

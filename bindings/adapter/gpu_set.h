@@ -1,7 +1,6 @@
 // The GPUs that we hold memory of.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_GPU_SET_H_
-#define FRUGAL_BINDINGS_ADAPTER_GPU_SET_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -138,5 +137,3 @@ class GpuSet {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_GPU_SET_H_

@@ -1,7 +1,6 @@
 // One GPU's part of falling asleep and waking: what the policy chooses, and its copies in host memory.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_GPU_SLEEP_H_
-#define FRUGAL_BINDINGS_ADAPTER_GPU_SLEEP_H_
+#pragma once
 
 #include <algorithm>
 #include <map>
@@ -155,5 +154,3 @@ class Waking {
 absl::Status ReadAsleep(GpuMemory& gpu, const Sleep::AsleepBlock& sleeper, AddressRange range, char* to);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_GPU_SLEEP_H_

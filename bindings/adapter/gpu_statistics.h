@@ -1,7 +1,6 @@
 // What torch.cuda.memory_stats reports of a GPU while both we and native hold memory of it.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_GPU_STATISTICS_H_
-#define FRUGAL_BINDINGS_ADAPTER_GPU_STATISTICS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -48,5 +47,3 @@ class GpuStatistics {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_GPU_STATISTICS_H_

@@ -1,8 +1,7 @@
 // The record of what our memory went through: PyTorch's memory history (trace entries and stack contexts) and its
 // trace trackers, fed by the allocator's observer.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_HISTORY_H_
-#define FRUGAL_BINDINGS_ADAPTER_HISTORY_H_
+#pragma once
 
 #include <c10/util/ApproximateClock.h>
 
@@ -164,5 +163,3 @@ class DeviceHistory final : public Observer {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_HISTORY_H_

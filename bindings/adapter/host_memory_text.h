@@ -1,7 +1,6 @@
 // Who has the host's memory, where a GPU has none of its own, in words.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_HOST_MEMORY_TEXT_H_
-#define FRUGAL_BINDINGS_ADAPTER_HOST_MEMORY_TEXT_H_
+#pragma once
 
 #include <string>
 
@@ -15,5 +14,3 @@ std::string DescribeHostMemory(GpuMemory& gpu);
 std::string DescribeHostMemory(const UnifiedMemory::State& host, Bytes on_gpu);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_HOST_MEMORY_TEXT_H_

@@ -1,8 +1,7 @@
 // What the user is told when we serve a GPU's requests no more, although memory is not out; and what is written down
 // where that is because its accounting turns out to be wrong: its figures do not add up.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_INCONSISTENCY_REPORT_H_
-#define FRUGAL_BINDINGS_ADAPTER_INCONSISTENCY_REPORT_H_
+#pragma once
 
 #include <string>
 
@@ -34,5 +33,3 @@ std::string WriteReport(const Inconsistency& inconsistency, absl::string_view fo
 void TellOfRefusal(GpuMemory& gpu, const absl::Status& status, const Settings& settings);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_INCONSISTENCY_REPORT_H_

@@ -1,7 +1,6 @@
 // Our memory for other processes.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_IPC_H_
-#define FRUGAL_BINDINGS_ADAPTER_IPC_H_
+#pragma once
 
 #include <string>
 
@@ -19,5 +18,3 @@ caching::ShareableHandle ExportBlock(const DeviceAllocator& allocator, void* poi
 void CheckHandle(const std::string& handle);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_IPC_H_

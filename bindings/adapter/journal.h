@@ -2,8 +2,7 @@
 // asked and what the GPU holds by then, in one order. Off until it is started; then it grows for as long as the process
 // runs, which suits a few steps of a program that is being looked at.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_JOURNAL_H_
-#define FRUGAL_BINDINGS_ADAPTER_JOURNAL_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -116,5 +115,3 @@ class Journal {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_JOURNAL_H_

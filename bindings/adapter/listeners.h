@@ -1,8 +1,7 @@
 // Those outside of us who listen to each allocation and free: PyTorch's profiler, and whoever reads the GPU's traces
 // (torch.cuda._sanitizer), who is told of memory before it is used, and before it can be handed on.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_LISTENERS_H_
-#define FRUGAL_BINDINGS_ADAPTER_LISTENERS_H_
+#pragma once
 
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/GPUTrace.h>
@@ -45,5 +44,3 @@ C10_ALWAYS_INLINE void TellAfterFree(GpuMemory& gpu, void* block, Bytes size) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_LISTENERS_H_

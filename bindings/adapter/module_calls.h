@@ -4,8 +4,7 @@
 // after one outside of any, or the thread's first. No hook of PyTorch's is needed, which would make every call of every
 // module slower and torch.compile compile again. Calls between which the program allocates nothing count as one.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_MODULE_CALLS_H_
-#define FRUGAL_BINDINGS_ADAPTER_MODULE_CALLS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -45,5 +44,3 @@ class ModuleCalls {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_MODULE_CALLS_H_

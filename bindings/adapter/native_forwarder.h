@@ -1,8 +1,7 @@
 // A torch allocator that hands every call on to PyTorch's native one: the base of ours, which overrides what it
 // does itself. The functions that differ between torch minors stand here under one name each.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_NATIVE_FORWARDER_H_
-#define FRUGAL_BINDINGS_ADAPTER_NATIVE_FORWARDER_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -203,5 +202,3 @@ class NativeForwarder : public caching::CUDAAllocator {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_NATIVE_FORWARDER_H_

@@ -1,7 +1,6 @@
 // Memory that PyTorch's native allocator serves, on a GPU of which we hold memory, too.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_NATIVE_MEMORY_H_
-#define FRUGAL_BINDINGS_ADAPTER_NATIVE_MEMORY_H_
+#pragma once
 
 #include <c10/util/Exception.h>
 
@@ -54,5 +53,3 @@ std::invoke_result_t<F> AllocateFromNative(GpuSet& gpus, c10::DeviceIndex device
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_NATIVE_MEMORY_H_

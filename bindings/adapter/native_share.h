@@ -1,7 +1,6 @@
 // What PyTorch's native allocator holds of one GPU beside us, and how a limit on memory is shared with it.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_NATIVE_SHARE_H_
-#define FRUGAL_BINDINGS_ADAPTER_NATIVE_SHARE_H_
+#pragma once
 
 #include <atomic>
 #include <optional>
@@ -60,5 +59,3 @@ class NativeShare {
 Bytes NativeSegmentSize(Bytes size);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_NATIVE_SHARE_H_

@@ -1,7 +1,6 @@
 // What happens when memory runs out: who is told, and the error that the caller gets.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_OUT_OF_MEMORY_H_
-#define FRUGAL_BINDINGS_ADAPTER_OUT_OF_MEMORY_H_
+#pragma once
 
 #include <vector>
 
@@ -58,5 +57,3 @@ std::string HeldByUs(const Statistics& statistics);
 std::string OutOfMemoryMessage(const OutOfMemoryFacts& facts);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_OUT_OF_MEMORY_H_

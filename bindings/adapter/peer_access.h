@@ -1,7 +1,6 @@
 // Which GPUs may reach which: asked of the driver, since PyTorch tells its allocator only once.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_PEER_ACCESS_H_
-#define FRUGAL_BINDINGS_ADAPTER_PEER_ACCESS_H_
+#pragma once
 
 #include <vector>
 
@@ -20,5 +19,3 @@ struct Peers {
 std::vector<Peers> PeersOf(caching::CUDAAllocator& native);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_PEER_ACCESS_H_

@@ -1,7 +1,6 @@
 // The streams that PyTorch makes by itself, and hands out from pools: programs' side streams, and those of collectives.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_POOL_STREAMS_H_
-#define FRUGAL_BINDINGS_ADAPTER_POOL_STREAMS_H_
+#pragma once
 
 #include <c10/core/Device.h>
 #include <cuda_runtime_api.h>
@@ -18,5 +17,3 @@ bool IsCaptured(cudaStream_t stream);
 bool HasBusyStreamInPool(c10::DeviceIndex device);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_POOL_STREAMS_H_

@@ -1,8 +1,7 @@
 // PyTorch's private pools, those of CUDA graphs and of torch.cuda.MemPool: who made and holds them, and what serves
 // them.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_PRIVATE_POOLS_H_
-#define FRUGAL_BINDINGS_ADAPTER_PRIVATE_POOLS_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -97,5 +96,3 @@ std::shared_ptr<SegmentSource> SourceOf(std::shared_ptr<caching::CUDAAllocator> 
 std::shared_ptr<SegmentSource> PreloadedSource();
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_PRIVATE_POOLS_H_

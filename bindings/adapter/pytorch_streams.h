@@ -1,7 +1,6 @@
 // PyTorch's current device and its streams, as the policy names them.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_PYTORCH_STREAMS_H_
-#define FRUGAL_BINDINGS_ADAPTER_PYTORCH_STREAMS_H_
+#pragma once
 
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -56,5 +55,3 @@ C10_ALWAYS_INLINE bool IsOfProgram(cudaStream_t stream, c10::DeviceIndex device)
 Stream ToStream(GpuSet& gpus, GpuMemory& gpu, c10::cuda::CUDAStream stream);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_PYTORCH_STREAMS_H_

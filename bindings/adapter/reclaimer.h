@@ -1,8 +1,7 @@
 // What PyTorch can give back when a GPU is full: memory of exporters to other processes, native's cache, and
 // Python's garbage.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_RECLAIMER_H_
-#define FRUGAL_BINDINGS_ADAPTER_RECLAIMER_H_
+#pragma once
 
 #include "allocator/device_allocator.h"
 #include "allocator/port/observer.h"
@@ -44,5 +43,3 @@ class TorchReclaimer final : public Reclaimer {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_RECLAIMER_H_

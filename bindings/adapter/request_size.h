@@ -1,7 +1,6 @@
 // How large a block a request for memory gets.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_REQUEST_SIZE_H_
-#define FRUGAL_BINDINGS_ADAPTER_REQUEST_SIZE_H_
+#pragma once
 
 #include <c10/util/Exception.h>
 
@@ -39,5 +38,3 @@ C10_ALWAYS_INLINE Bytes RoundUpAsTold(size_t size) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_REQUEST_SIZE_H_

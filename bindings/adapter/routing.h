@@ -1,7 +1,6 @@
 // Where a request's memory comes from: which pool, of which kind, or PyTorch's native allocator.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_ROUTING_H_
-#define FRUGAL_BINDINGS_ADAPTER_ROUTING_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -122,5 +121,3 @@ class Routing {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_ROUTING_H_

@@ -1,7 +1,6 @@
 // Tensors that other processes are to see.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_SHAREABLE_STORAGE_H_
-#define FRUGAL_BINDINGS_ADAPTER_SHAREABLE_STORAGE_H_
+#pragma once
 
 #include <c10/core/StorageImpl.h>
 
@@ -35,5 +34,3 @@ bool MakeShareable(TorchAllocator& allocator, c10::StorageImpl& storage);
 void AwaitShareable(TorchAllocator& allocator, const c10::StorageImpl& storage);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_SHAREABLE_STORAGE_H_

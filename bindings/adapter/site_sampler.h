@@ -1,8 +1,7 @@
 // Which allocations are recorded, and with which site. An allocation that is not recorded takes a few instructions;
 // one that is, some hundred: the calls that led there are read and looked up.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_SITE_SAMPLER_H_
-#define FRUGAL_BINDINGS_ADAPTER_SITE_SAMPLER_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -72,5 +71,3 @@ class SiteSampler {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_SITE_SAMPLER_H_

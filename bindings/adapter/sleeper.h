@@ -1,7 +1,6 @@
 // Memory of all GPUs that falls asleep and wakes: all of them, or none.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_SLEEPER_H_
-#define FRUGAL_BINDINGS_ADAPTER_SLEEPER_H_
+#pragma once
 
 #include <atomic>
 #include <optional>
@@ -63,5 +62,3 @@ class Sleeper {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_SLEEPER_H_

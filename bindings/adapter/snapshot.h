@@ -1,7 +1,6 @@
 // Our segments in the form of PyTorch's snapshots.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_SNAPSHOT_H_
-#define FRUGAL_BINDINGS_ADAPTER_SNAPSHOT_H_
+#pragma once
 
 #include <vector>
 
@@ -23,5 +22,3 @@ void AddSegments(std::vector<caching_types::SegmentInfo>& segments, c10::DeviceI
 bool NcclRegistersEverySegment();
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_SNAPSHOT_H_

@@ -1,7 +1,6 @@
 // What the program calls its memory: "weights", "kv_cache".
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_TAGS_H_
-#define FRUGAL_BINDINGS_ADAPTER_TAGS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -51,5 +50,3 @@ class Tags {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_TAGS_H_

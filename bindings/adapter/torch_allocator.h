@@ -1,7 +1,6 @@
 // The allocator that PyTorch sees once we are installed: ours for ordinary memory, native's for the rest.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_TORCH_ALLOCATOR_H_
-#define FRUGAL_BINDINGS_ADAPTER_TORCH_ALLOCATOR_H_
+#pragma once
 
 #include <atomic>
 #include <functional>
@@ -189,5 +188,3 @@ class TorchAllocator final : public NativeForwarder {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_TORCH_ALLOCATOR_H_

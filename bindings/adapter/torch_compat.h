@@ -1,8 +1,7 @@
 // In which torch 2.9 to 2.15 differ for several files here. native_forwarder.h has the allocator's own virtual
 // functions; what concerns one file alone stands there, and FRUGAL_TORCH_MINOR finds it.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_TORCH_COMPAT_H_
-#define FRUGAL_BINDINGS_ADAPTER_TORCH_COMPAT_H_
+#pragma once
 
 #include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -92,5 +91,3 @@ inline std::string UserMetadata(caching::CUDAAllocator& allocator) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_TORCH_COMPAT_H_

@@ -1,7 +1,6 @@
 // Functions of PyTorch's that lie in a library which ours is not linked with.
 
-#ifndef FRUGAL_BINDINGS_ADAPTER_TORCH_SYMBOL_H_
-#define FRUGAL_BINDINGS_ADAPTER_TORCH_SYMBOL_H_
+#pragma once
 
 #include <dlfcn.h>
 
@@ -18,5 +17,3 @@ inline void* FindInTorch(const char* name) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_ADAPTER_TORCH_SYMBOL_H_

@@ -4,8 +4,7 @@
    A function that can fail returns a negative number, or null, and leaves one line for frugal_last_error(). All may be
    called from any thread. What is said to be JSON is valid until the next answer in JSON on the thread. */
 
-#ifndef FRUGAL_BINDINGS_C_API_C_API_H_
-#define FRUGAL_BINDINGS_C_API_C_API_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -227,5 +226,3 @@ const char* frugal_journal_texts(void);
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* FRUGAL_BINDINGS_C_API_C_API_H_ */

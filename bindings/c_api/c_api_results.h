@@ -1,7 +1,6 @@
 // What the functions of c_api.h share: how they find a GPU, answer and fail.
 
-#ifndef FRUGAL_BINDINGS_C_API_C_API_RESULTS_H_
-#define FRUGAL_BINDINGS_C_API_C_API_RESULTS_H_
+#pragma once
 
 #include <cstdint>
 #include <exception>
@@ -53,5 +52,3 @@ inline int ToResult(const absl::Status& status) { return status.ok() ? 0 : Faile
 const char* LendJson(std::string json);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_C_API_C_API_RESULTS_H_

@@ -1,7 +1,6 @@
 // Putting our allocator in PyTorch's place, and handing new memory back to native: one state machine.
 
-#ifndef FRUGAL_BINDINGS_C_API_INSTALL_H_
-#define FRUGAL_BINDINGS_C_API_INSTALL_H_
+#pragma once
 
 #include <string>
 
@@ -39,5 +38,3 @@ int RunningTorchVersion();
 int BuiltTorchVersion();
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_C_API_INSTALL_H_

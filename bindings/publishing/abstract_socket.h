@@ -1,7 +1,6 @@
 // Unix sockets in the abstract namespace: they have no file, and go with their process.
 
-#ifndef FRUGAL_BINDINGS_PUBLISHING_ABSTRACT_SOCKET_H_
-#define FRUGAL_BINDINGS_PUBLISHING_ABSTRACT_SOCKET_H_
+#pragma once
 
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -46,5 +45,3 @@ inline std::optional<uid_t> UserAtOtherEnd(int connection) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_PUBLISHING_ABSTRACT_SOCKET_H_

@@ -1,7 +1,6 @@
 // Gives memory that this process does not use to another that asks for it (neighbours.h).
 
-#ifndef FRUGAL_BINDINGS_PUBLISHING_GRANTS_H_
-#define FRUGAL_BINDINGS_PUBLISHING_GRANTS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -48,5 +47,3 @@ class Grants {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_PUBLISHING_GRANTS_H_

@@ -1,7 +1,6 @@
 // What the library tells others, as JSON.
 
-#ifndef FRUGAL_BINDINGS_PUBLISHING_JSON_TEXT_H_
-#define FRUGAL_BINDINGS_PUBLISHING_JSON_TEXT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -49,5 +48,3 @@ std::string JsonList(const All& all, Write write) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_PUBLISHING_JSON_TEXT_H_

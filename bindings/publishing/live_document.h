@@ -1,8 +1,7 @@
 // What a process says of its memory while it runs, and its form: one line of JSON. docs/monitoring.md describes it for
 // people; bindings/frugal_alloc/_command/top reads it.
 
-#ifndef FRUGAL_BINDINGS_PUBLISHING_LIVE_DOCUMENT_H_
-#define FRUGAL_BINDINGS_PUBLISHING_LIVE_DOCUMENT_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -68,5 +67,3 @@ bool IsSimulated();
 std::string SimulatedNode();
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_PUBLISHING_LIVE_DOCUMENT_H_

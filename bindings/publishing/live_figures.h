@@ -1,7 +1,6 @@
 // What this process publishes of its memory while it runs.
 
-#ifndef FRUGAL_BINDINGS_PUBLISHING_LIVE_FIGURES_H_
-#define FRUGAL_BINDINGS_PUBLISHING_LIVE_FIGURES_H_
+#pragma once
 
 #include "bindings/adapter/gpu_set.h"
 #include "bindings/publishing/publisher.h"
@@ -17,5 +16,3 @@ void SetLivePublishing(bool is_wanted);
 Publisher* LivePublisher();
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_PUBLISHING_LIVE_FIGURES_H_

@@ -1,7 +1,6 @@
 // This process among those that share its GPUs.
 
-#ifndef FRUGAL_BINDINGS_PUBLISHING_LIVE_NEIGHBOURS_H_
-#define FRUGAL_BINDINGS_PUBLISHING_LIVE_NEIGHBOURS_H_
+#pragma once
 
 #include "bindings/adapter/gpu_set.h"
 
@@ -16,5 +15,3 @@ void SetLiveNeighbours(bool is_wanted);
 void BeginLiveNeighbours();
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_PUBLISHING_LIVE_NEIGHBOURS_H_

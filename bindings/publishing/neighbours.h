@@ -1,7 +1,6 @@
 // Asks other processes for memory that they do not use, before memory is out here.
 
-#ifndef FRUGAL_BINDINGS_PUBLISHING_NEIGHBOURS_H_
-#define FRUGAL_BINDINGS_PUBLISHING_NEIGHBOURS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -65,5 +64,3 @@ Request ReadRequest(absl::string_view line);
 inline constexpr size_t kMostRequestBytes = 512;
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_PUBLISHING_NEIGHBOURS_H_

@@ -1,7 +1,6 @@
 // What a conversation with another process depends on beside the two.
 
-#ifndef FRUGAL_BINDINGS_PUBLISHING_OUTSIDE_H_
-#define FRUGAL_BINDINGS_PUBLISHING_OUTSIDE_H_
+#pragma once
 
 #include <poll.h>
 #include <sys/types.h>
@@ -34,5 +33,3 @@ struct Outside {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_PUBLISHING_OUTSIDE_H_

@@ -1,7 +1,6 @@
 // What Python has judged, for whoever asks this process while it runs: no Python runs for an answer.
 
-#ifndef FRUGAL_BINDINGS_PUBLISHING_PUBLISHED_VERDICTS_H_
-#define FRUGAL_BINDINGS_PUBLISHING_PUBLISHED_VERDICTS_H_
+#pragma once
 
 #include <new>
 #include <optional>
@@ -49,5 +48,3 @@ class PublishedVerdicts {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_PUBLISHING_PUBLISHED_VERDICTS_H_

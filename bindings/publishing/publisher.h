@@ -1,7 +1,6 @@
 // Answers whoever asks this process about its memory while it runs: `frugal-alloc top`.
 
-#ifndef FRUGAL_BINDINGS_PUBLISHING_PUBLISHER_H_
-#define FRUGAL_BINDINGS_PUBLISHING_PUBLISHER_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -93,5 +92,3 @@ class Publisher {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_PUBLISHING_PUBLISHER_H_

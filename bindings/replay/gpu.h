@@ -1,8 +1,7 @@
 // The GPU that a history is played on, beside what allocators do with it: what they cost it, and time and order where
 // it lets itself be told of them.
 
-#ifndef FRUGAL_BINDINGS_REPLAY_GPU_H_
-#define FRUGAL_BINDINGS_REPLAY_GPU_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -62,5 +61,3 @@ std::unique_ptr<Gpu> FindSimulatedGpu();
 std::unique_ptr<Gpu> MakeRealGpu();
 
 }  // namespace frugal::replay
-
-#endif  // FRUGAL_BINDINGS_REPLAY_GPU_H_

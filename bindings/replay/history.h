@@ -2,8 +2,7 @@
 //
 // bindings/frugal_alloc/_planning/replay/history.py has the same layout (its EVENT): change both or neither.
 
-#ifndef FRUGAL_BINDINGS_REPLAY_HISTORY_H_
-#define FRUGAL_BINDINGS_REPLAY_HISTORY_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -55,5 +54,3 @@ inline bool Validate(std::span<const Event> events, uint64_t initial_count, uint
 }
 
 }  // namespace frugal::replay
-
-#endif  // FRUGAL_BINDINGS_REPLAY_HISTORY_H_

@@ -1,7 +1,6 @@
 // Replays a history through the CUDA allocator that c10 has now, on a GPU.
 
-#ifndef FRUGAL_BINDINGS_REPLAY_REPLAYER_H_
-#define FRUGAL_BINDINGS_REPLAY_REPLAYER_H_
+#pragma once
 
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
@@ -66,5 +65,3 @@ class Replayer {
 };
 
 }  // namespace frugal::replay
-
-#endif  // FRUGAL_BINDINGS_REPLAY_REPLAYER_H_

@@ -1,7 +1,6 @@
 // What a replay is asked, and what it answers. bindings/frugal_alloc/_planning/replay/worker.py has Request once more.
 
-#ifndef FRUGAL_BINDINGS_REPLAY_REQUEST_H_
-#define FRUGAL_BINDINGS_REPLAY_REQUEST_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -88,5 +87,3 @@ struct Result {
 std::string ToJson(const Result& result);
 
 }  // namespace frugal::replay
-
-#endif  // FRUGAL_BINDINGS_REPLAY_REQUEST_H_

@@ -1,8 +1,7 @@
 // Looks on while a history is played for the first time: memory over time, the way to its peak, and what its steady
 // state costs.
 
-#ifndef FRUGAL_BINDINGS_REPLAY_WATCHER_H_
-#define FRUGAL_BINDINGS_REPLAY_WATCHER_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -46,5 +45,3 @@ class Watcher {
 };
 
 }  // namespace frugal::replay
-
-#endif  // FRUGAL_BINDINGS_REPLAY_WATCHER_H_

@@ -1,7 +1,6 @@
 // PyTorch's own settings of its allocator (PYTORCH_ALLOC_CONF), as far as they do not hold for us.
 
-#ifndef FRUGAL_BINDINGS_SETTINGS_PYTORCH_SETTINGS_H_
-#define FRUGAL_BINDINGS_SETTINGS_PYTORCH_SETTINGS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -29,5 +28,3 @@ std::string WithExpandableSegments(absl::string_view text, bool value);
 bool IsCachingTurnedOff();
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_SETTINGS_PYTORCH_SETTINGS_H_

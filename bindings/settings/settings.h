@@ -1,8 +1,7 @@
 // What a user may choose, and the one parser for it: FRUGAL_ALLOC_CONF, the keyword arguments of
 // frugal_alloc.enable() and frugal_alloc::Options all come here as "key:value,key:value".
 
-#ifndef FRUGAL_BINDINGS_SETTINGS_SETTINGS_H_
-#define FRUGAL_BINDINGS_SETTINGS_SETTINGS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -100,5 +99,3 @@ absl::StatusOr<Settings> SettingsOfEnvironment();
 absl::StatusOr<bool> IsTurnedOff();
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_SETTINGS_SETTINGS_H_

@@ -1,8 +1,7 @@
 // What a child by fork() needs that has inherited us. Every class with a lock has a BecomeForkedChild(), which the
 // child calls as its only thread, before anything else runs in it.
 
-#ifndef FRUGAL_BINDINGS_THREADS_FORKED_CHILD_H_
-#define FRUGAL_BINDINGS_THREADS_FORKED_CHILD_H_
+#pragma once
 
 #include <new>
 
@@ -15,5 +14,3 @@ namespace frugal {
 inline void Renew(absl::Mutex& mutex) { new (&mutex) absl::Mutex; }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_THREADS_FORKED_CHILD_H_

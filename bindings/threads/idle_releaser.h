@@ -1,7 +1,6 @@
 // Gives memory back that has been idle for some time: the setting idle_release.
 
-#ifndef FRUGAL_BINDINGS_THREADS_IDLE_RELEASER_H_
-#define FRUGAL_BINDINGS_THREADS_IDLE_RELEASER_H_
+#pragma once
 
 #include <functional>
 #include <thread>
@@ -69,5 +68,3 @@ class IdleReleaser {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_THREADS_IDLE_RELEASER_H_

@@ -1,8 +1,7 @@
 // Which code is the user's own: what it is made of, and where it was loaded from, is known to Python
 // (bindings/frugal_alloc/_program/users_code.py), which hands over the beginnings of file names that decide.
 
-#ifndef FRUGAL_BINDINGS_TRACKING_CODE_OWNERS_H_
-#define FRUGAL_BINDINGS_TRACKING_CODE_OWNERS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -34,5 +33,3 @@ class CodeOwners {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_TRACKING_CODE_OWNERS_H_

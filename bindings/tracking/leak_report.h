@@ -1,7 +1,6 @@
 // What leaks, over all GPUs, as figures and for people to read.
 
-#ifndef FRUGAL_BINDINGS_TRACKING_LEAK_REPORT_H_
-#define FRUGAL_BINDINGS_TRACKING_LEAK_REPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -50,5 +49,3 @@ const char* NameOf(LeakVerdict verdict);
 LeakReport MakeLeakReport(absl::Span<const GpuEpochs> gpus, const SiteTable& sites);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_TRACKING_LEAK_REPORT_H_

@@ -1,8 +1,7 @@
 // All that is known of a request that could not be served, and why it was not, in one word. Pure: facts in, verdict
 // out.
 
-#ifndef FRUGAL_BINDINGS_TRACKING_OUT_OF_MEMORY_VERDICT_H_
-#define FRUGAL_BINDINGS_TRACKING_OUT_OF_MEMORY_VERDICT_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -54,5 +53,3 @@ const char* NameOf(OutOfMemoryVerdict verdict);
 std::optional<OutOfMemoryVerdict> VerdictNamed(std::string_view name);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_TRACKING_OUT_OF_MEMORY_VERDICT_H_

@@ -1,7 +1,6 @@
 // The phases that a program names: "train", "validate".
 
-#ifndef FRUGAL_BINDINGS_TRACKING_PHASE_TABLE_H_
-#define FRUGAL_BINDINGS_TRACKING_PHASE_TABLE_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -65,5 +64,3 @@ class PhaseTable {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_TRACKING_PHASE_TABLE_H_

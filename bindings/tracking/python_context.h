@@ -5,8 +5,7 @@
 // as its thread runs Python, and so do the maps in it, which never change once they are made.
 // Thread-safety: any thread.
 
-#ifndef FRUGAL_BINDINGS_TRACKING_PYTHON_CONTEXT_H_
-#define FRUGAL_BINDINGS_TRACKING_PYTHON_CONTEXT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -28,5 +27,3 @@ void ForgetPythonContext();
 uint8_t PythonContextTag();
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_TRACKING_PYTHON_CONTEXT_H_

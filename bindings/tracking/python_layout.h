@@ -3,8 +3,7 @@
 // Include/cpython/{pystate.h,code.h,unicodeobject.h,frameobject.h}, Include/internal/{pycore_frame.h,
 // pycore_interpframe_structs.h,pycore_context.h,pycore_hamt.h}.
 
-#ifndef FRUGAL_BINDINGS_TRACKING_PYTHON_LAYOUT_H_
-#define FRUGAL_BINDINGS_TRACKING_PYTHON_LAYOUT_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -114,5 +113,3 @@ inline constexpr size_t kMapBits = 24;
 inline constexpr size_t kMapArray = 16;
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_TRACKING_PYTHON_LAYOUT_H_

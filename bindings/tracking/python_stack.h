@@ -6,8 +6,7 @@
 // for the versions of CPython below, and is checked against the interpreter's own word before it is relied upon.
 // Thread-safety: any thread.
 
-#ifndef FRUGAL_BINDINGS_TRACKING_PYTHON_STACK_H_
-#define FRUGAL_BINDINGS_TRACKING_PYTHON_STACK_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -61,5 +60,3 @@ CodeLine Describe(const PythonFrame& frame);
 std::string QualifiedName(const PythonFrame& frame);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_TRACKING_PYTHON_STACK_H_

@@ -1,8 +1,7 @@
 // The places in a program that memory is asked for from: lines of Python with the calls that led there, nodes of a
 // backward pass, and the phases that the program itself names.
 
-#ifndef FRUGAL_BINDINGS_TRACKING_SITE_TABLE_H_
-#define FRUGAL_BINDINGS_TRACKING_SITE_TABLE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -102,5 +101,3 @@ inline uint64_t KeyOf(const PythonFrame& frame) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_BINDINGS_TRACKING_SITE_TABLE_H_
