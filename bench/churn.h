@@ -1,7 +1,6 @@
 // A loop of frees and allocations among many live blocks.
 
-#ifndef FRUGAL_BENCH_CHURN_H_
-#define FRUGAL_BENCH_CHURN_H_
+#pragma once
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <malloc.h>
@@ -51,5 +50,3 @@ class Churn {
 };
 
 }  // namespace frugal::bench
-
-#endif  // FRUGAL_BENCH_CHURN_H_

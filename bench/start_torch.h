@@ -1,7 +1,6 @@
 // PyTorch's allocators in a C++ program without libtorch_cuda, which takes seconds to load.
 
-#ifndef FRUGAL_BENCH_START_TORCH_H_
-#define FRUGAL_BENCH_START_TORCH_H_
+#pragma once
 
 #include <c10/cuda/CUDACachingAllocator.h>
 
@@ -12,5 +11,3 @@ namespace frugal::bench {
 c10::cuda::CUDACachingAllocator::CUDAAllocator& StartTorch(const char* settings = "");
 
 }  // namespace frugal::bench
-
-#endif  // FRUGAL_BENCH_START_TORCH_H_

@@ -1,7 +1,6 @@
 // How much the random tests do, and what they draw, is for the environment to say (docs/reliability.md).
 
-#ifndef FRUGAL_TESTS_ENVIRONMENT_H_
-#define FRUGAL_TESTS_ENVIRONMENT_H_
+#pragma once
 
 #include <cstdint>
 #include <cstdlib>
@@ -25,5 +24,3 @@ inline int64_t FromEnvironment(const char* name, int64_t usual) {
 inline uint64_t TestSeed() { return static_cast<uint64_t>(FromEnvironment("FRUGAL_TEST_SEED", 1)); }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_ENVIRONMENT_H_

@@ -1,7 +1,6 @@
 // What the simulated GPU says of itself, by its model.
 
-#ifndef FRUGAL_SIMULATED_GPU_EXPORTS_DEVICE_ATTRIBUTES_H_
-#define FRUGAL_SIMULATED_GPU_EXPORTS_DEVICE_ATTRIBUTES_H_
+#pragma once
 
 #include <cstddef>
 
@@ -24,5 +23,3 @@ inline int PciBus(const Gpu& gpu) { return PciBusOfSlot(gpu.slot()); }
 Bytes LocalMemory(const Machine& machine, size_t bytes_of_thread);
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_EXPORTS_DEVICE_ATTRIBUTES_H_

@@ -1,7 +1,6 @@
 // Fills a cudaDeviceProp of any CUDA version: the struct grows and shrinks between them, the fields below are in all.
 
-#ifndef FRUGAL_SIMULATED_GPU_EXPORTS_DEVICE_PROPERTIES_H_
-#define FRUGAL_SIMULATED_GPU_EXPORTS_DEVICE_PROPERTIES_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -66,5 +65,3 @@ void FillDeviceProperties(const Machine& machine, const Gpu& gpu, Properties* pr
 }
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_EXPORTS_DEVICE_PROPERTIES_H_

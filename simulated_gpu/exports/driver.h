@@ -1,7 +1,6 @@
 // What the exported functions of the CUDA driver share.
 
-#ifndef FRUGAL_SIMULATED_GPU_EXPORTS_DRIVER_H_
-#define FRUGAL_SIMULATED_GPU_EXPORTS_DRIVER_H_
+#pragma once
 
 #include <cuda.h>
 
@@ -47,5 +46,3 @@ inline Error ContextOfCall(const char* function, Context** context) { return Fin
 #include "simulated_gpu/exports/in_context.inc"
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_EXPORTS_DRIVER_H_

@@ -1,7 +1,6 @@
 // The driver's functions by name, for cuGetProcAddress and cudaGetDriverEntryPoint.
 
-#ifndef FRUGAL_SIMULATED_GPU_EXPORTS_DRIVER_ENTRY_POINT_H_
-#define FRUGAL_SIMULATED_GPU_EXPORTS_DRIVER_ENTRY_POINT_H_
+#pragma once
 
 namespace frugal::sim {
 
@@ -10,5 +9,3 @@ namespace frugal::sim {
 void* FindDriverEntryPoint(const char* name, int cuda_version);
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_EXPORTS_DRIVER_ENTRY_POINT_H_

@@ -1,7 +1,6 @@
 // What the runtimes of CUDA 12 and 13 say of captures and of nodes alike.
 
-#ifndef FRUGAL_SIMULATED_GPU_EXPORTS_GRAPH_HANDLES_H_
-#define FRUGAL_SIMULATED_GPU_EXPORTS_GRAPH_HANDLES_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -51,5 +50,3 @@ inline cudaError_t GiveNodesAfter(cudaGraphNode_t node, cudaGraphNode_t* nodes, 
 }
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_EXPORTS_GRAPH_HANDLES_H_

@@ -1,8 +1,7 @@
 // What the handles that a program passes stand for. In strict mode a handle of what was destroyed, or never was, ends
 // the process, as it may on a real GPU; otherwise it is an error.
 
-#ifndef FRUGAL_SIMULATED_GPU_EXPORTS_HANDLE_CHECKS_H_
-#define FRUGAL_SIMULATED_GPU_EXPORTS_HANDLE_CHECKS_H_
+#pragma once
 
 #include "simulated_gpu/exports/the_machine.h"
 #include "simulated_gpu/machine/error.h"
@@ -33,5 +32,3 @@ Error CheckEvent(const void* handle, const char* function);
 Error DestroyEvent(const void* handle, const char* function);
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_EXPORTS_HANDLE_CHECKS_H_

@@ -1,7 +1,6 @@
 // Which kernels a program has, by the names that its compiler gave them, and what the few that are simulated do.
 
-#ifndef FRUGAL_SIMULATED_GPU_EXPORTS_KERNELS_H_
-#define FRUGAL_SIMULATED_GPU_EXPORTS_KERNELS_H_
+#pragma once
 
 #include <cstddef>
 #include <mutex>
@@ -45,5 +44,3 @@ class Kernels {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_EXPORTS_KERNELS_H_

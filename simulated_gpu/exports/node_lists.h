@@ -1,8 +1,7 @@
 // CUDA's handles of graphs and their nodes, what they stand for, and how lists of them are handed out: by the driver as
 // by the runtime, whose names of these types mean the same.
 
-#ifndef FRUGAL_SIMULATED_GPU_EXPORTS_NODE_LISTS_H_
-#define FRUGAL_SIMULATED_GPU_EXPORTS_NODE_LISTS_H_
+#pragma once
 
 #include <cuda.h>
 
@@ -48,5 +47,3 @@ void GiveCaptureInfo(const Captures::Info& info, Status* status, Id* id, CUgraph
 }
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_EXPORTS_NODE_LISTS_H_

@@ -1,7 +1,6 @@
 // Who is told of what a program gives the GPU: see frugal_sim_set_observer in control.h.
 
-#ifndef FRUGAL_SIMULATED_GPU_EXPORTS_OBSERVER_H_
-#define FRUGAL_SIMULATED_GPU_EXPORTS_OBSERVER_H_
+#pragma once
 
 #include <cstddef>
 
@@ -14,5 +13,3 @@ enum class Observed { kHostCopy = 1, kWorkspace = 2 };
 void Tell(Observed what, const void* start, size_t size);
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_EXPORTS_OBSERVER_H_

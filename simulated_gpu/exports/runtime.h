@@ -3,8 +3,7 @@
 // The runtime_*.cc files use only what CUDA 12 and 13 declare alike, so that one build of them serves both; what
 // differs is in runtime_abi_13.cc alone.
 
-#ifndef FRUGAL_SIMULATED_GPU_EXPORTS_RUNTIME_H_
-#define FRUGAL_SIMULATED_GPU_EXPORTS_RUNTIME_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -33,5 +32,3 @@ cudaError_t OnGpu(int gpu, Body body) {
 }
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_EXPORTS_RUNTIME_H_

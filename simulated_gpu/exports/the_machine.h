@@ -1,7 +1,6 @@
 // The one machine of a process, which libcuda.so.1 holds and the CUDA runtimes share.
 
-#ifndef FRUGAL_SIMULATED_GPU_EXPORTS_THE_MACHINE_H_
-#define FRUGAL_SIMULATED_GPU_EXPORTS_THE_MACHINE_H_
+#pragma once
 
 #include <cstddef>
 
@@ -33,5 +32,3 @@ Error Give(Into* into, Value value) {
 }
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_EXPORTS_THE_MACHINE_H_

@@ -1,7 +1,6 @@
 /* What the generated stubs of functions that are not simulated call. */
 
-#ifndef FRUGAL_SIMULATED_GPU_EXPORTS_UNSUPPORTED_H_
-#define FRUGAL_SIMULATED_GPU_EXPORTS_UNSUPPORTED_H_
+#pragma once
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,5 +14,3 @@ int frugal_sim_unsupported(const char* function);
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* FRUGAL_SIMULATED_GPU_EXPORTS_UNSUPPORTED_H_ */

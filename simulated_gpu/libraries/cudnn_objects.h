@@ -1,7 +1,6 @@
 // What the parts of the cuDNN stand-in share: its handle, its tensor descriptor and its statuses.
 
-#ifndef FRUGAL_SIMULATED_GPU_LIBRARIES_CUDNN_OBJECTS_H_
-#define FRUGAL_SIMULATED_GPU_LIBRARIES_CUDNN_OBJECTS_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -38,5 +37,3 @@ struct TensorDescriptor {
 size_t ElementBytes(int data_type);
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_LIBRARIES_CUDNN_OBJECTS_H_

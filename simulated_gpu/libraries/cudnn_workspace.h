@@ -1,8 +1,7 @@
 // How much workspace cuDNN's stand-in asks for: a model, which was not measured (docs/simulated_gpu_inside.md has its
 // reasons).
 
-#ifndef FRUGAL_SIMULATED_GPU_LIBRARIES_CUDNN_WORKSPACE_H_
-#define FRUGAL_SIMULATED_GPU_LIBRARIES_CUDNN_WORKSPACE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -46,5 +45,3 @@ size_t ModelledWorkspace(const Convolution& convolution, const WorkspaceGpu& gpu
 size_t AskedWorkspace(size_t (*model)(const WorkspaceGpu& gpu, const void* of), const void* of);
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_LIBRARIES_CUDNN_WORKSPACE_H_

@@ -1,7 +1,6 @@
 // The GPU memory that a communicator takes for its connections to other GPUs: a model, of what others have reported.
 
-#ifndef FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_BUFFERS_H_
-#define FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_BUFFERS_H_
+#pragma once
 
 #include <cstdint>
 #include <mutex>
@@ -61,5 +60,3 @@ class Buffers {
 };
 
 }  // namespace frugal::sim::nccl
-
-#endif  // FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_BUFFERS_H_

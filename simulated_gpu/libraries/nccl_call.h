@@ -1,7 +1,6 @@
 // A call of NCCL's that communicates, as a program made it, how its data is moved, and calls that are made together.
 
-#ifndef FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_CALL_H_
-#define FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_CALL_H_
+#pragma once
 
 #include <cstddef>
 #include <memory>
@@ -85,5 +84,3 @@ class Group {
 };
 
 }  // namespace frugal::sim::nccl
-
-#endif  // FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_CALL_H_

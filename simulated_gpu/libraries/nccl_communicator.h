@@ -1,7 +1,6 @@
 // A communicator: one rank's place among those that communicate, how it waits for them, and what it says of errors.
 
-#ifndef FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_COMMUNICATOR_H_
-#define FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_COMMUNICATOR_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -111,5 +110,3 @@ class Communicator {
 };
 
 }  // namespace frugal::sim::nccl
-
-#endif  // FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_COMMUNICATOR_H_

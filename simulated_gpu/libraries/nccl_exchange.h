@@ -1,7 +1,6 @@
 // What the ranks of one communicator exchange data through: a file in shared memory.
 
-#ifndef FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_EXCHANGE_H_
-#define FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_EXCHANGE_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -109,5 +108,3 @@ class Exchange {
 };
 
 }  // namespace frugal::sim::nccl
-
-#endif  // FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_EXCHANGE_H_

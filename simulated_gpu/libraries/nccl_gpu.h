@@ -1,7 +1,6 @@
 // What NCCL's stand-in asks of the simulated GPU. Where there is none, as in a unit test, nothing happens.
 
-#ifndef FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_GPU_H_
-#define FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_GPU_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -61,5 +60,3 @@ void ReplayCaptured(int number);
 void DeclareAccess(Stream stream, const void* start, size_t size, bool writes, const char* name);
 
 }  // namespace frugal::sim::nccl
-
-#endif  // FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_GPU_H_

@@ -1,7 +1,6 @@
 // What NCCL's stand-in asks of the host: which processes are alive, and which NCCL the program was built for.
 
-#ifndef FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_HOST_H_
-#define FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_HOST_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -28,5 +27,3 @@ int VersionOfPackage(const std::string& folder);
 int Version();
 
 }  // namespace frugal::sim::nccl
-
-#endif  // FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_HOST_H_

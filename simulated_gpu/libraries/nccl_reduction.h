@@ -1,7 +1,6 @@
 // The arithmetic of a reduction over ranks.
 
-#ifndef FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_REDUCTION_H_
-#define FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_REDUCTION_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -33,5 +32,3 @@ void Scale(const Reduction& reduction, void* elements, size_t count);
 void Reduce(const Reduction& reduction, const std::vector<const void*>& parts, void* target, size_t count);
 
 }  // namespace frugal::sim::nccl
-
-#endif  // FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_REDUCTION_H_

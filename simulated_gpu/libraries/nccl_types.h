@@ -1,7 +1,6 @@
 // What crosses NCCL's interface, by the layout that its documentation gives: the same in every NCCL 2.
 
-#ifndef FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_TYPES_H_
-#define FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_TYPES_H_
+#pragma once
 
 #include <climits>
 #include <cstddef>
@@ -72,5 +71,3 @@ struct SimulationInfo {
 };
 
 }  // namespace frugal::sim::nccl
-
-#endif  // FRUGAL_SIMULATED_GPU_LIBRARIES_NCCL_TYPES_H_

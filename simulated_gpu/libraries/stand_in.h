@@ -15,8 +15,7 @@
 // The headers of the libraries are not needed: only opaque pointers, plain integers and the few structs declared here
 // cross the interface, and those are the same in every CUDA 12 and 13.
 
-#ifndef FRUGAL_SIMULATED_GPU_LIBRARIES_STAND_IN_H_
-#define FRUGAL_SIMULATED_GPU_LIBRARIES_STAND_IN_H_
+#pragma once
 
 #include <dlfcn.h>
 
@@ -167,5 +166,3 @@ struct Library {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_LIBRARIES_STAND_IN_H_

@@ -1,7 +1,6 @@
 // Who touched which bytes of one page of physical memory last.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_ACCESS_HISTORY_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_ACCESS_HISTORY_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -55,5 +54,3 @@ class AccessHistory {
 void AddToFrontier(std::vector<Access>& accesses, const Access& added, const VectorClock& seen);
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_ACCESS_HISTORY_H_

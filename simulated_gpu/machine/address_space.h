@@ -1,7 +1,6 @@
 // The device's virtual addresses: ranges of the host's own address space, so that host code can stand in for kernels.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_ADDRESS_SPACE_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_ADDRESS_SPACE_H_
+#pragma once
 
 #include <map>
 #include <mutex>
@@ -61,5 +60,3 @@ class AddressSpace {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_ADDRESS_SPACE_H_

@@ -1,7 +1,6 @@
 // The kinds of driver call that are counted, that have a modelled cost and that a fault plan can make fail.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_CALL_KIND_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_CALL_KIND_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -50,5 +49,3 @@ constexpr std::optional<CallKind> CallKindFromName(std::string_view name) {
 }
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_CALL_KIND_H_

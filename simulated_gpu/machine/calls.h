@@ -1,7 +1,6 @@
 // The book of driver calls: counts them, adds up what they would have cost, and fails those that the plan says.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_CALLS_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_CALLS_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -138,5 +137,3 @@ class Calls {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_CALLS_H_

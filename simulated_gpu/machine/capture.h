@@ -1,7 +1,6 @@
 // The recording of streams' work into a graph.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_CAPTURE_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_CAPTURE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -63,5 +62,3 @@ class Capture {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_CAPTURE_H_

@@ -1,7 +1,6 @@
 // The capture of streams' work into graphs: its beginning, its end, and the calls that it forbids.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_CAPTURES_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_CAPTURES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -50,5 +49,3 @@ class Captures {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_CAPTURES_H_

@@ -1,7 +1,6 @@
 // The time that streams, events and waits go by.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_CLOCK_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_CLOCK_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -48,5 +47,3 @@ class Clock {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_CLOCK_H_

@@ -1,8 +1,7 @@
 // What the processes of one machine share: the memory of each GPU, the driver's table of mapped handles and the lock
 // inside the driver. A file that all of them map stands for it (FRUGAL_SIM_NODE).
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_COMPUTE_NODE_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_COMPUTE_NODE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -105,5 +104,3 @@ class ComputeNodeMappedHandles final : public Quota {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_COMPUTE_NODE_H_

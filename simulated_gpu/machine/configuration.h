@@ -1,7 +1,6 @@
 // What the simulated machine is like, and how the environment says so: docs/simulated_gpu_inside.md has the variables.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_CONFIGURATION_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_CONFIGURATION_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -82,5 +81,3 @@ struct Configuration {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_CONFIGURATION_H_

@@ -1,8 +1,7 @@
 // Contexts: what streams, events and a thread's calls belong to. Each GPU has a primary one; green contexts are parts
 // of a GPU with default streams of their own.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_CONTEXT_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_CONTEXT_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -70,5 +69,3 @@ class Contexts {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_CONTEXT_H_

@@ -1,7 +1,6 @@
 // All streams of a context at once.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_CONTEXT_STREAMS_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_CONTEXT_STREAMS_H_
+#pragma once
 
 #include "simulated_gpu/machine/clock.h"
 #include "simulated_gpu/machine/context.h"
@@ -42,5 +41,3 @@ class ContextStreams {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_CONTEXT_STREAMS_H_

@@ -12,8 +12,7 @@
 // "unmap" too, while a stream of the GPU had work outstanding. That the work touches what was unmapped is not known, so
 // it is a hint, not an error.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_CONTROL_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_CONTROL_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -105,5 +104,3 @@ void frugal_sim_set_graph_execution(int on);
 #ifdef __cplusplus
 }
 #endif
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_CONTROL_H_

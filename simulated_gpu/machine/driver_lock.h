@@ -1,7 +1,6 @@
 // The lock inside a driver, which the calls of all threads, and of all processes of a node, hold while they last.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_DRIVER_LOCK_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_DRIVER_LOCK_H_
+#pragma once
 
 #include <mutex>
 #include <new>
@@ -39,5 +38,3 @@ class DriverLock {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_DRIVER_LOCK_H_

@@ -1,7 +1,6 @@
 // Memory that the driver takes for itself while a program runs: what a GPU that is filled to its last page starves.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_DRIVER_MEMORY_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_DRIVER_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <mutex>
@@ -69,5 +68,3 @@ class DriverMemory {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_DRIVER_MEMORY_H_

@@ -1,8 +1,7 @@
 // What can go wrong on the simulated GPU. The numbers are CUDA's own, which the runtime (cudaError_t) and the
 // driver (CUresult) share, so that the exported functions only change the type.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_ERROR_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_ERROR_H_
+#pragma once
 
 #include <iosfwd>
 #include <optional>
@@ -37,5 +36,3 @@ std::ostream& operator<<(std::ostream& out, Error error);
 // Leaves the function, which returns an Error, with the one of `expression`, if it is one. A statement of its own.
 #define RETURN_IF_ERROR(expression) \
   if (const ::frugal::sim::Error failed = (expression); failed != ::frugal::sim::Error::kSuccess) return failed
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_ERROR_H_

@@ -1,7 +1,6 @@
 // A point in a stream's work, in simulated time or in a capture.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_EVENT_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_EVENT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -70,5 +69,3 @@ class Event {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_EVENT_H_

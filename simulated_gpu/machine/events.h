@@ -1,7 +1,6 @@
 // The events of a machine: points in the work of its streams that others wait for.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_EVENTS_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_EVENTS_H_
+#pragma once
 
 #include <string>
 
@@ -44,5 +43,3 @@ class Events {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_EVENTS_H_

@@ -7,8 +7,7 @@
 // those of the runtime (cuda...) are neither counted nor failed, late or not. "unmap@2=partial_unknown": an unmap of
 // several views unmaps the first half of them before it fails.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_FAULT_PLAN_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_FAULT_PLAN_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -67,5 +66,3 @@ class FaultPlan {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_FAULT_PLAN_H_

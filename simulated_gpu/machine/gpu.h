@@ -1,7 +1,6 @@
 // One simulated GPU: a number, memory, and whether a program has begun to use it.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_GPU_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_GPU_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -41,5 +40,3 @@ class Gpu {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_GPU_H_

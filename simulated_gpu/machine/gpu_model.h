@@ -1,7 +1,6 @@
 // Which GPU the simulated one says it is: its name and what a program may ask about its chip.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_GPU_MODEL_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_GPU_MODEL_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -38,5 +37,3 @@ struct GpuModel {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_GPU_MODEL_H_

@@ -1,7 +1,6 @@
 // Work for a stream, and graphs of it.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_GRAPH_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_GRAPH_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -95,5 +94,3 @@ class Graphs {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_GRAPH_H_

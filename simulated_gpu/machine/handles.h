@@ -1,8 +1,7 @@
 // Objects whose addresses a program holds as handles. The address of one that is gone is given to a later one, as a
 // driver does, so that a handle that was kept too long means another object in silence.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_HANDLES_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_HANDLES_H_
+#pragma once
 
 #include <cstddef>
 #include <deque>
@@ -81,5 +80,3 @@ class Handles {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_HANDLES_H_

@@ -1,7 +1,6 @@
 // Host memory that the GPU may reach: pinned allocations, and memory of the program's that it has registered.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_HOST_MEMORY_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_HOST_MEMORY_H_
+#pragma once
 
 #include <map>
 #include <mutex>
@@ -41,5 +40,3 @@ class HostMemory {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_HOST_MEMORY_H_

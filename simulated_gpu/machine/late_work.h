@@ -1,8 +1,7 @@
 // Work that touches its memory when it runs, which is when simulated time reaches its end, and not when it is enqueued.
 // What was unmapped or handed over under it is found then.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_LATE_WORK_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_LATE_WORK_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -75,5 +74,3 @@ class LateWork {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_LATE_WORK_H_

@@ -1,8 +1,7 @@
 // Which figure of the table of driver costs (allocator/port/driver_cost_table.h) each call is charged. How much that
 // is, the machine's table says.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_LATENCY_MODEL_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_LATENCY_MODEL_H_
+#pragma once
 
 #include <cstdint>
 
@@ -51,5 +50,3 @@ constexpr int64_t CostOf(CallKind kind, int64_t amount, const DriverCosts& costs
 }
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_LATENCY_MODEL_H_

@@ -1,7 +1,6 @@
 // How far the host may run ahead of the GPU.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_LAUNCH_QUEUE_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_LAUNCH_QUEUE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -35,5 +34,3 @@ class LaunchQueue {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_LAUNCH_QUEUE_H_

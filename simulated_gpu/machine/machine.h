@@ -3,8 +3,7 @@
 //
 // Lock order: a part may call those above it in the list of members while it holds its own lock, never those below.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_MACHINE_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_MACHINE_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -139,5 +138,3 @@ class Machine {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_MACHINE_H_

@@ -1,7 +1,6 @@
 // Which physical memory was where, and who took it away: what late work is checked against when it runs.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_MAPPING_LOG_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_MAPPING_LOG_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -85,5 +84,3 @@ class MappingLog {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_MAPPING_LOG_H_

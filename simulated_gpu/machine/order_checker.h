@@ -1,8 +1,7 @@
 // Proves, or refutes, that a program orders its work: of any two operations that touch the same byte, one of them
 // writing, one must come after the other by streams, events and what the host has waited for, not by luck.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_ORDER_CHECKER_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_ORDER_CHECKER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -114,5 +113,3 @@ class OrderChecker {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_ORDER_CHECKER_H_

@@ -1,7 +1,6 @@
 // Which GPU may reach which other's memory.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_PEERS_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_PEERS_H_
+#pragma once
 
 #include <mutex>
 #include <set>
@@ -50,5 +49,3 @@ class Peers {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_PEERS_H_

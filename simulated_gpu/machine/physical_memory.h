@@ -1,7 +1,6 @@
 // The physical memory of one GPU: how much there is, how much is taken, and the host memory that stands for it.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_PHYSICAL_MEMORY_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_PHYSICAL_MEMORY_H_
+#pragma once
 
 #include <memory>
 #include <mutex>
@@ -79,5 +78,3 @@ class PhysicalMemory {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_PHYSICAL_MEMORY_H_

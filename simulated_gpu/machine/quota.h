@@ -1,7 +1,6 @@
 // Something of which there is only so much.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_QUOTA_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_QUOTA_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -34,5 +33,3 @@ class Quota {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_QUOTA_H_

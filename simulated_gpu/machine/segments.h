@@ -1,7 +1,6 @@
 // Memory that the driver gives out whole, address and all: cudaMalloc and its kin, and what other processes share so.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_SEGMENTS_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_SEGMENTS_H_
+#pragma once
 
 #include <map>
 #include <mutex>
@@ -84,5 +83,3 @@ class Segments {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_SEGMENTS_H_

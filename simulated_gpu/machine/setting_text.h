@@ -1,7 +1,6 @@
 // Numbers and sizes as a user writes them into a setting, and small files that a setting names.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_SETTING_TEXT_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_SETTING_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -25,5 +24,3 @@ std::optional<Bytes> ParseBytes(std::string_view text);
 std::optional<std::string> WholeFile(const std::string& path);
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_SETTING_TEXT_H_

@@ -1,8 +1,7 @@
 // A range of a GPU's memory on its way to another process: as a file descriptor (cuMemExportToShareableHandle) or as
 // 64 bytes (cudaIpcGetMemHandle).
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_SHARED_RANGE_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_SHARED_RANGE_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -33,5 +32,3 @@ struct SharedRange {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_SHARED_RANGE_H_

@@ -1,8 +1,7 @@
 // The simulated GPU as a device for the allocation policy, in the same process and without CUDA's C functions: for
 // tests and benchmarks of the policy.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_SIMULATED_DEVICE_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_SIMULATED_DEVICE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -142,5 +141,3 @@ class SimulatedDevice final : public Device {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_SIMULATED_DEVICE_H_

@@ -5,8 +5,7 @@
 // may have open files, and parts that lie side by side in both file and addresses share one mapping of the kernel
 // (vm.max_map_count allows 65,530).
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_SPARSE_FILE_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_SPARSE_FILE_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -54,5 +53,3 @@ struct FileRange {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_SPARSE_FILE_H_

@@ -1,7 +1,6 @@
 // A stream of work in simulated time.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_STREAM_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_STREAM_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -40,5 +39,3 @@ struct Stream {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_STREAM_H_

@@ -1,7 +1,6 @@
 // Streams of work in simulated time, the events that mark points in them, and their capture into graphs.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_STREAMS_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_STREAMS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -85,5 +84,3 @@ class Streams {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_STREAMS_H_

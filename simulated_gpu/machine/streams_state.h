@@ -1,7 +1,6 @@
 // What Streams and its facets share: the streams, the events and the captures, and the lock that guards them.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_STREAMS_STATE_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_STREAMS_STATE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -106,5 +105,3 @@ struct StreamsState {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_STREAMS_STATE_H_

@@ -1,7 +1,6 @@
 // What CUDA keeps for each host thread.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_THREAD_STATE_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_THREAD_STATE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -43,5 +42,3 @@ struct ThreadState {
 ThreadState& ThisThread();
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_THREAD_STATE_H_

@@ -1,8 +1,7 @@
 // The host whose memory a GPU has, where that has none of its own (FRUGAL_SIM_UNIFIED): what else is in that memory,
 // and what the kernel's files say of it.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_UNIFIED_HOST_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_UNIFIED_HOST_H_
+#pragma once
 
 #include <atomic>
 #include <functional>
@@ -66,5 +65,3 @@ class UnifiedHost {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_UNIFIED_HOST_H_

@@ -1,7 +1,6 @@
 // How much of each stream's work somebody has seen done: the order that a program made, whatever time says.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_VECTOR_CLOCK_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_VECTOR_CLOCK_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -39,5 +38,3 @@ class VectorClock {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_VECTOR_CLOCK_H_

@@ -1,7 +1,6 @@
 // Virtual memory management: handles of physical memory, address ranges, and the mappings (views) between them.
 
-#ifndef FRUGAL_SIMULATED_GPU_MACHINE_VIRTUAL_MEMORY_H_
-#define FRUGAL_SIMULATED_GPU_MACHINE_VIRTUAL_MEMORY_H_
+#pragma once
 
 #include <bit>
 #include <cstdint>
@@ -150,5 +149,3 @@ class VirtualMemory {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_MACHINE_VIRTUAL_MEMORY_H_

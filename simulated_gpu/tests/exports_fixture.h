@@ -1,7 +1,6 @@
 // The simulated CUDA libraries as a program meets them: loaded by name, called through C.
 
-#ifndef FRUGAL_SIMULATED_GPU_TESTS_EXPORTS_FIXTURE_H_
-#define FRUGAL_SIMULATED_GPU_TESTS_EXPORTS_FIXTURE_H_
+#pragma once
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -85,5 +84,3 @@ class ExportsTest : public ::testing::Test {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_TESTS_EXPORTS_FIXTURE_H_

@@ -1,7 +1,6 @@
 // A simulated machine in this process whose clock stands still, and what most tests do with one.
 
-#ifndef FRUGAL_SIMULATED_GPU_TESTS_SIMULATED_MACHINE_H_
-#define FRUGAL_SIMULATED_GPU_TESTS_SIMULATED_MACHINE_H_
+#pragma once
 
 #include <memory>
 #include <utility>
@@ -78,5 +77,3 @@ class SimulatedMachine : public testing::Test {
 };
 
 }  // namespace frugal::sim
-
-#endif  // FRUGAL_SIMULATED_GPU_TESTS_SIMULATED_MACHINE_H_

@@ -1,7 +1,6 @@
 // A DeviceAllocator over a simulated GPU, with the shorthands that its tests share.
 
-#ifndef FRUGAL_TESTS_ALLOCATOR_ALLOCATOR_FIXTURE_H_
-#define FRUGAL_TESTS_ALLOCATOR_ALLOCATOR_FIXTURE_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -146,5 +145,3 @@ class AllocatorBehind : public AllocatorTest {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_ALLOCATOR_ALLOCATOR_FIXTURE_H_

@@ -1,7 +1,6 @@
 // Arenas whose pages are filled by hand, with handles that no device knows.
 
-#ifndef FRUGAL_TESTS_ALLOCATOR_FILLED_ARENAS_H_
-#define FRUGAL_TESTS_ALLOCATOR_FILLED_ARENAS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -56,5 +55,3 @@ class FilledArenas : public testing::Test {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_ALLOCATOR_FILLED_ARENAS_H_

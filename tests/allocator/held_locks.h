@@ -1,7 +1,6 @@
 // The locks of an allocator's books, both held: for tests of the parts that let go of them during the driver's calls.
 
-#ifndef FRUGAL_TESTS_ALLOCATOR_HELD_LOCKS_H_
-#define FRUGAL_TESTS_ALLOCATOR_HELD_LOCKS_H_
+#pragma once
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -33,5 +32,3 @@ class HeldLocks {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_ALLOCATOR_HELD_LOCKS_H_

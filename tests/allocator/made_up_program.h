@@ -1,7 +1,6 @@
 // Programs that are judged by what they keep from epoch to epoch.
 
-#ifndef FRUGAL_TESTS_ALLOCATOR_MADE_UP_PROGRAM_H_
-#define FRUGAL_TESTS_ALLOCATOR_MADE_UP_PROGRAM_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -62,5 +61,3 @@ class MadeUpProgram {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_ALLOCATOR_MADE_UP_PROGRAM_H_

@@ -1,7 +1,6 @@
 // Figures that keep everything, for those of the allocator, which keep less than they tell.
 
-#ifndef FRUGAL_TESTS_ALLOCATOR_PLAIN_FIGURE_H_
-#define FRUGAL_TESTS_ALLOCATOR_PLAIN_FIGURE_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -64,5 +63,3 @@ void ExpectSame(const Figure& figure, const PlainFigure& plain) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_ALLOCATOR_PLAIN_FIGURE_H_

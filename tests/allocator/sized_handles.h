@@ -1,7 +1,6 @@
 // A DeviceAllocator whose handles are of several pages on a small simulated GPU, whatever the usual constants are.
 
-#ifndef FRUGAL_TESTS_ALLOCATOR_SIZED_HANDLES_H_
-#define FRUGAL_TESTS_ALLOCATOR_SIZED_HANDLES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -41,5 +40,3 @@ class SizedHandlesTest : public AllocatorBehind<HandleLog> {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_ALLOCATOR_SIZED_HANDLES_H_

@@ -1,7 +1,6 @@
 // Asks what a process publishes, as `frugal-alloc top` does.
 
-#ifndef FRUGAL_TESTS_BINDINGS_ASKING_H_
-#define FRUGAL_TESTS_BINDINGS_ASKING_H_
+#pragma once
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -54,5 +53,3 @@ inline std::string Ask(const std::string& name) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_BINDINGS_ASKING_H_

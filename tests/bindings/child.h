@@ -1,7 +1,6 @@
 // A child by fork that says whether what a test expects of it came true.
 
-#ifndef FRUGAL_TESTS_BINDINGS_CHILD_H_
-#define FRUGAL_TESTS_BINDINGS_CHILD_H_
+#pragma once
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,5 +29,3 @@ inline bool HoldsInChild(absl::FunctionRef<void()> body, void (*end)(int) = &_ex
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_BINDINGS_CHILD_H_

@@ -1,7 +1,6 @@
 // CUDA as it is in a process that has used it.
 
-#ifndef FRUGAL_TESTS_BINDINGS_STARTED_CUDA_H_
-#define FRUGAL_TESTS_BINDINGS_STARTED_CUDA_H_
+#pragma once
 
 #include <c10/cuda/CUDACachingAllocator.h>
 
@@ -18,5 +17,3 @@ inline void StartCuda(int gpus) {
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_BINDINGS_STARTED_CUDA_H_

@@ -1,7 +1,6 @@
 // A DriverDevice on the simulated libcuda.so.1, for the tests of what that device alone promises.
 
-#ifndef FRUGAL_TESTS_CUDA_DRIVER_DEVICE_FIXTURE_H_
-#define FRUGAL_TESTS_CUDA_DRIVER_DEVICE_FIXTURE_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -76,5 +75,3 @@ class DriverDeviceTest : public testing::Test {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_CUDA_DRIVER_DEVICE_FIXTURE_H_

@@ -1,8 +1,7 @@
 // Copies in host memory on the simulated driver, whose calls are counted and fail as a test says. Its work is late: it
 // moves bytes when the host has waited for it, and not before.
 
-#ifndef FRUGAL_TESTS_CUDA_HOST_COPIES_FIXTURE_H_
-#define FRUGAL_TESTS_CUDA_HOST_COPIES_FIXTURE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -196,5 +195,3 @@ inline std::string KindName(const testing::TestParamInfo<HostCopies::Kind>& info
 }
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_CUDA_HOST_COPIES_FIXTURE_H_

@@ -9,8 +9,7 @@
 //    where MakeMine() returns the class as a std::unique_ptr<DeviceUnderTest>.
 // What only one device promises is tested beside that device, not here.
 
-#ifndef FRUGAL_TESTS_DEVICES_DEVICE_CONFORMANCE_H_
-#define FRUGAL_TESTS_DEVICES_DEVICE_CONFORMANCE_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -108,5 +107,3 @@ class VirtualMemoryConformance : public DeviceConformance {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_DEVICES_DEVICE_CONFORMANCE_H_

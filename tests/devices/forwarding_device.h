@@ -1,7 +1,6 @@
 // A device that hands every call on to another: for those that change some of them.
 
-#ifndef FRUGAL_TESTS_DEVICES_FORWARDING_DEVICE_H_
-#define FRUGAL_TESTS_DEVICES_FORWARDING_DEVICE_H_
+#pragma once
 
 #include <vector>
 
@@ -140,5 +139,3 @@ class ForwardingDevice : public Device {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_DEVICES_FORWARDING_DEVICE_H_

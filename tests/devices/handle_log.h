@@ -1,7 +1,6 @@
 // A device that keeps account of its physical memory: how large the handles are, and which pages can be used.
 
-#ifndef FRUGAL_TESTS_DEVICES_HANDLE_LOG_H_
-#define FRUGAL_TESTS_DEVICES_HANDLE_LOG_H_
+#pragma once
 
 #include <cstdint>
 #include <set>
@@ -40,5 +39,3 @@ class HandleLog final : public ForwardingDevice {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_DEVICES_HANDLE_LOG_H_

@@ -1,7 +1,6 @@
 // A device that keeps a thread inside one of its calls: for tests of what others can do meanwhile.
 
-#ifndef FRUGAL_TESTS_DEVICES_HOLDING_DEVICE_H_
-#define FRUGAL_TESTS_DEVICES_HOLDING_DEVICE_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
@@ -67,5 +66,3 @@ class HoldingDevice final : public ForwardingDevice {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_DEVICES_HOLDING_DEVICE_H_

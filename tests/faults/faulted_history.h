@@ -1,8 +1,7 @@
 // A history as a program of the shadow tests, played while the device fails. What must hold then is what must hold
 // there after each operation, whatever fails: tests/shadow/shadow_run.h.
 
-#ifndef FRUGAL_TESTS_FAULTS_FAULTED_HISTORY_H_
-#define FRUGAL_TESTS_FAULTS_FAULTED_HISTORY_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -68,5 +67,3 @@ std::string NameOf(sim::CallKind kind);
 const std::vector<std::string>& FailingErrors();
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_FAULTS_FAULTED_HISTORY_H_

@@ -1,7 +1,6 @@
 // A history of allocations and frees, as a test plays it.
 
-#ifndef FRUGAL_TESTS_HISTORIES_HISTORY_H_
-#define FRUGAL_TESTS_HISTORIES_HISTORY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -47,5 +46,3 @@ std::string NameOfHistory(const std::string& path);
 Bytes PeakOf(const History& history);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_HISTORIES_HISTORY_H_

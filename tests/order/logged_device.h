@@ -1,7 +1,6 @@
 // The simulated GPU with a log of all that happens on it.
 
-#ifndef FRUGAL_TESTS_ORDER_LOGGED_DEVICE_H_
-#define FRUGAL_TESTS_ORDER_LOGGED_DEVICE_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -103,5 +102,3 @@ class LoggedDevice final : public ForwardingDevice {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_ORDER_LOGGED_DEVICE_H_

@@ -1,7 +1,6 @@
 // A device that tells one lie about the order of work: each is a bug that the policy could have, planted from outside.
 
-#ifndef FRUGAL_TESTS_ORDER_LYING_DEVICE_H_
-#define FRUGAL_TESTS_ORDER_LYING_DEVICE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -100,5 +99,3 @@ class LyingDevice final : public ForwardingDevice {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_ORDER_LYING_DEVICE_H_

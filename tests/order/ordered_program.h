@@ -1,8 +1,7 @@
 // A program that uses its memory as one on a GPU does, every access of which is checked: it writes what it is given,
 // and goes on reading until it gives it back.
 
-#ifndef FRUGAL_TESTS_ORDER_ORDERED_PROGRAM_H_
-#define FRUGAL_TESTS_ORDER_ORDERED_PROGRAM_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -93,5 +92,3 @@ void TakeAll(OrderedProgram& program, Stream stream);
 void TakeWhatIsFree(OrderedProgram& program);
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_ORDER_ORDERED_PROGRAM_H_

@@ -1,8 +1,7 @@
 // What happened on a device, written down whole, and which of it has no order: the judge of the order checker, by brute
 // force.
 
-#ifndef FRUGAL_TESTS_ORDER_WORK_LOG_H_
-#define FRUGAL_TESTS_ORDER_WORK_LOG_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -99,5 +98,3 @@ class WorkLog {
 };
 
 }  // namespace frugal
-
-#endif  // FRUGAL_TESTS_ORDER_WORK_LOG_H_

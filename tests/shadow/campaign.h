@@ -1,7 +1,6 @@
 // Many random programs, one after another; what fails is made small and printed as a program.
 
-#ifndef FRUGAL_TESTS_SHADOW_CAMPAIGN_H_
-#define FRUGAL_TESTS_SHADOW_CAMPAIGN_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -52,5 +51,3 @@ CampaignResult RunCampaign(const Campaign& campaign);
 std::string ToText(const Campaign& campaign, const CampaignResult& result);
 
 }  // namespace frugal::shadow
-
-#endif  // FRUGAL_TESTS_SHADOW_CAMPAIGN_H_

@@ -1,7 +1,6 @@
 // The blocks that are handed out, as the program that asked for them knows them.
 
-#ifndef FRUGAL_TESTS_SHADOW_LIVE_BLOCKS_H_
-#define FRUGAL_TESTS_SHADOW_LIVE_BLOCKS_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -77,5 +76,3 @@ class LiveBlocks {
 };
 
 }  // namespace frugal::shadow
-
-#endif  // FRUGAL_TESTS_SHADOW_LIVE_BLOCKS_H_

@@ -1,7 +1,6 @@
 // A device's physical memory as its calls have left it: the handles, and where each of them can be seen.
 
-#ifndef FRUGAL_TESTS_SHADOW_MAPPED_MEMORY_H_
-#define FRUGAL_TESTS_SHADOW_MAPPED_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -121,5 +120,3 @@ class MappedMemory {
 };
 
 }  // namespace frugal::shadow
-
-#endif  // FRUGAL_TESTS_SHADOW_MAPPED_MEMORY_H_

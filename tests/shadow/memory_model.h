@@ -1,8 +1,7 @@
 // Who owns which byte of a device's physical memory, and what used it last. It learns of handles from the device and of
 // blocks from whoever asks for them; of the allocator under test it knows nothing.
 
-#ifndef FRUGAL_TESTS_SHADOW_MEMORY_MODEL_H_
-#define FRUGAL_TESTS_SHADOW_MEMORY_MODEL_H_
+#pragma once
 
 #include <array>
 #include <compare>
@@ -85,5 +84,3 @@ class MemoryModel final : public MappedMemory {
 };
 
 }  // namespace frugal::shadow
-
-#endif  // FRUGAL_TESTS_SHADOW_MEMORY_MODEL_H_

@@ -10,8 +10,7 @@
 // A block is known by the number that its allocation gave it, so that a program means the same after some of its
 // operations have been taken out: one that speaks of a block that does not exist does nothing.
 
-#ifndef FRUGAL_TESTS_SHADOW_OPERATION_H_
-#define FRUGAL_TESTS_SHADOW_OPERATION_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -142,5 +141,3 @@ std::string ToText(const Program& program);
 absl::StatusOr<Program> ParseProgram(std::string_view text);
 
 }  // namespace frugal::shadow
-
-#endif  // FRUGAL_TESTS_SHADOW_OPERATION_H_

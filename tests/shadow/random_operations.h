@@ -1,7 +1,6 @@
 // Draws programs from bytes, be they a fuzzer's or a seed's.
 
-#ifndef FRUGAL_TESTS_SHADOW_RANDOM_OPERATIONS_H_
-#define FRUGAL_TESTS_SHADOW_RANDOM_OPERATIONS_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -95,5 +94,3 @@ class RandomOperations {
 };
 
 }  // namespace frugal::shadow
-
-#endif  // FRUGAL_TESTS_SHADOW_RANDOM_OPERATIONS_H_

@@ -17,8 +17,7 @@
 //   of which no byte is in use;
 // - at the end everything can be freed, nothing is held then, and all memory is to be had in one piece.
 
-#ifndef FRUGAL_TESTS_SHADOW_SHADOW_RUN_H_
-#define FRUGAL_TESTS_SHADOW_SHADOW_RUN_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -189,5 +188,3 @@ class ShadowRun final : public Reclaimer, public Observer {
 };
 
 }  // namespace frugal::shadow
-
-#endif  // FRUGAL_TESTS_SHADOW_SHADOW_RUN_H_

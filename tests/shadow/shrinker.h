@@ -1,7 +1,6 @@
 // Makes a failing program small.
 
-#ifndef FRUGAL_TESTS_SHADOW_SHRINKER_H_
-#define FRUGAL_TESTS_SHADOW_SHRINKER_H_
+#pragma once
 
 #include "absl/functional/function_ref.h"
 #include "tests/shadow/operation.h"
@@ -14,5 +13,3 @@ namespace frugal::shadow {
 Program Shrink(Program program, absl::FunctionRef<bool(const Program&)> fails, int most_runs = 4000);
 
 }  // namespace frugal::shadow
-
-#endif  // FRUGAL_TESTS_SHADOW_SHRINKER_H_

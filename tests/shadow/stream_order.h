@@ -2,8 +2,7 @@
 // stream. Naive on purpose, and apart from the simulated GPU's own idea of time: that an event has passed on the clock
 // is not known before somebody asked.
 
-#ifndef FRUGAL_TESTS_SHADOW_STREAM_ORDER_H_
-#define FRUGAL_TESTS_SHADOW_STREAM_ORDER_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -68,5 +67,3 @@ class StreamOrder {
 };
 
 }  // namespace frugal::shadow
-
-#endif  // FRUGAL_TESTS_SHADOW_STREAM_ORDER_H_

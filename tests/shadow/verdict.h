@@ -1,5 +1,4 @@
-#ifndef FRUGAL_TESTS_SHADOW_VERDICT_H_
-#define FRUGAL_TESTS_SHADOW_VERDICT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -26,5 +25,3 @@ class Verdict {
 };
 
 }  // namespace frugal::shadow
-
-#endif  // FRUGAL_TESTS_SHADOW_VERDICT_H_

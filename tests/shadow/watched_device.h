@@ -1,7 +1,6 @@
 // A device that tells the models of every call that succeeds.
 
-#ifndef FRUGAL_TESTS_SHADOW_WATCHED_DEVICE_H_
-#define FRUGAL_TESTS_SHADOW_WATCHED_DEVICE_H_
+#pragma once
 
 #include "tests/devices/forwarding_device.h"
 #include "tests/shadow/memory_model.h"
@@ -59,5 +58,3 @@ class WatchedDevice final : public ForwardingDevice {
 };
 
 }  // namespace frugal::shadow
-
-#endif  // FRUGAL_TESTS_SHADOW_WATCHED_DEVICE_H_
