@@ -76,17 +76,12 @@ def become(command: Sequence[str], is_turned_off: bool) -> NoReturn:
     """
     environment = dict(os.environ)
     if not is_turned_off:
-        _prepend_to_list("LD_PRELOAD", str(preloaded_library()), environment)
+        startup.prepend(environment, "LD_PRELOAD", str(preloaded_library()))
     sys.stdout.flush()
     try:
         os.execvpe(command[0], list(command), environment)
     except OSError as error:
         raise Refused(f"{command[0]} cannot be run: {error.strerror}") from None
-
-
-def _prepend_to_list(name: str, entry: str, environment: Any) -> None:
-    others = [other for other in environment.get(name, "").split(":") if other and other != entry]
-    environment[name] = ":".join([entry, *others])
 
 
 def run_script(script: str, arguments: list[str]) -> None:

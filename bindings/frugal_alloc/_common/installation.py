@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import importlib.util
 import json
@@ -91,6 +92,11 @@ def glibc_version() -> tuple[int, ...]:
     except (OSError, ValueError):
         return ()
     return tuple(map(int, re.findall(r"\d+", version)[:2])) if name == "glibc" else ()
+
+
+def is_simulated() -> bool:
+    """Whether this process was started on the simulated GPU."""
+    return hasattr(ctypes.CDLL(None), "frugal_sim_calls")
 
 
 def find_torch() -> Torch:

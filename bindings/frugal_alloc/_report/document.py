@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from .. import _native
+from .._common import installation
 from .._native import Library
 from .._native.sites import Frame, site_stack, users_line
 from .._program import code_lines
@@ -121,7 +122,7 @@ def _run(tracker: Tracker | None) -> dict[str, Any]:
         "frugal_alloc": __version__,
         "started": started.isoformat(timespec="seconds"),
         "written": now.isoformat(timespec="seconds"),
-        "simulated": is_simulated(),
+        "simulated": installation.is_simulated(),
     }
 
 
@@ -132,16 +133,6 @@ def rank_and_world_size() -> tuple[int | None, int | None]:
         return distributed.get_rank(), distributed.get_world_size()
     rank, world_size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
     return (int(rank) if rank.isdecimal() else None), (int(world_size) if world_size.isdecimal() else None)
-
-
-def is_simulated() -> bool:
-    """Whether the GPUs of this process are simulated."""
-    import ctypes
-
-    try:
-        return hasattr(ctypes.CDLL(None), "frugal_sim_calls")
-    except OSError:
-        return False
 
 
 def _epochs(library: Library, tracker: Tracker | None) -> dict[str, Any]:
@@ -171,9 +162,7 @@ def _sites(library: Library, frames: FrameTable) -> tuple[list[dict[str, Any]], 
         rows.append(
             {
                 "gpu": usage.gpu,
-                "file": place.file if place else None,
-                "line": place.line if place else None,
-                "function": place.function if place else None,
+                **(place._asdict() if place else dict.fromkeys(Frame._fields)),
                 "phase": site.phase,
                 "node": site.node,
                 "bytes": usage.live_bytes,
@@ -212,7 +201,7 @@ def _segments(library: Library, index: dict[tuple[int, int], int]) -> list[dict[
 
 def _notes(library: Library, tracker: Tracker | None) -> list[str]:
     notes = []
-    if is_simulated():
+    if installation.is_simulated():
         notes.append("on a simulated GPU: memory is as on a real one, time is not")
     for gpu in library.gpus():
         if promise := library.broken_promise(gpu):

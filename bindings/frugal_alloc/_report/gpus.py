@@ -5,14 +5,12 @@ PyTorch's own allocator may hold memory beside ours: what is older, or was made 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._common.messages import format_bytes, format_count
+from .._native import Library
 from .._tracking import outside as memory_outside
 from . import private_pools
-
-if TYPE_CHECKING:
-    from .._native import Library
 
 _POOL_NAMES = {
     "graphs": "in CUDA graphs",
@@ -41,7 +39,7 @@ def row(library: Library, gpu: int) -> dict[str, Any]:
         "gpu": gpu,
         "name": name,
         "total_bytes": total,
-        "limit_bytes": _limit_bytes(library, gpu, total),
+        "limit_bytes": stats["limit_bytes"] or total,
         **{name: stats[name] for name in _OURS},
         "awaiting_bytes": max(0, stats["active_bytes"] - stats["allocated_bytes"]),
         "native_reserved_bytes": native,
@@ -54,23 +52,6 @@ def row(library: Library, gpu: int) -> dict[str, Any]:
         "outside_bytes": outside or 0,
         "driver_calls": _driver_calls(stats),
     }
-
-
-def _limit_bytes(library: Library, gpu: int, total: int) -> int:
-    """The most that this process may hold on a GPU: the least of its memory, PyTorch's fraction and our limit."""
-    import torch
-
-    limit = float(total)
-    fraction = getattr(torch.cuda, "get_per_process_memory_fraction", None)
-    if fraction is not None and torch.cuda.is_initialized():
-        limit = min(limit, total * fraction(gpu))
-    settings = dict(entry.partition(":")[::2] for entry in library.settings().split(","))
-    ours = settings.get("memory_limit", "off")
-    if ours.endswith("%"):
-        limit = min(limit, total * float(ours[:-1]) / 100)
-    elif ours.isdecimal():
-        limit = min(limit, int(ours))
-    return int(limit)
 
 
 def _kinds(pools: list[dict[str, Any]], native_in_use: int, native: int) -> list[dict[str, Any]]:

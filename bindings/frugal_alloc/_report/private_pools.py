@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._common.messages import format_bytes
 from .._heap import kept_pools
+from .._native import Library
 from .._native.sites import users_line
-
-if TYPE_CHECKING:
-    from .._native import Library
 
 # Smaller ones are not worth a line, and of the rest the largest are told.
 _LEAST_BYTES = 1 << 20

@@ -75,13 +75,18 @@ _Size = Annotated[int, shapes.between(0)]
 _Count = Annotated[int, shapes.between(0, _MOST_COUNT)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Place:
+class _Object:
+    """Each kind of it is a dataclass."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+
+class _Place(_Object):
     file: _Line | None = None
     line: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Made(_Place):
     """By a line of the program, on a GPU."""
 
@@ -90,8 +95,7 @@ class _Made(_Place):
     stack: tuple[_Size, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Run:
+class _Run(_Object):
     command: tuple[_Line, ...] = ()
     pid: int | None = None
     rank: _Count | None = None
@@ -104,8 +108,7 @@ class _Run:
     simulated: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Epochs:
+class _Epochs(_Object):
     ended: _Size = 0
     unwatched: _Size = 0
     unwatched_steps: _Size = 0
@@ -115,22 +118,19 @@ class _Epochs:
     seconds_per_epoch: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _DriverCall:
+class _DriverCall(_Object):
     call: _Line
     calls: _Size = 0
     total_ns: _Size = 0
     worst_ns: _Size = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Pool:
+class _Pool(_Object):
     pool: Annotated[str, shapes.among(POOLS)]
     allocated_bytes: _Size = 0
     reserved_bytes: _Size = 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class _PrivatePool(_Place):
     captured: bool = False
     released: bool = False
@@ -141,14 +141,12 @@ class _PrivatePool(_Place):
     idle_bytes: _Size = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Asleep:
+class _Asleep(_Object):
     tag: _Line = ""
     bytes: _Size = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Gpu:
+class _Gpu(_Object):
     gpu: _Count
     name: _Line = ""
     driver_calls: tuple[_DriverCall, ...] = ()
@@ -170,7 +168,6 @@ class _Gpu:
     outside_bytes: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Holder(_Place):
     what: _Line
     through: _Line = ""
@@ -179,14 +176,12 @@ class _Holder(_Place):
     share: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _TimeLeft:
+class _TimeLeft(_Object):
     epochs: float
     steps: float | None = None
     seconds: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Verdict(_Made):
     kind: Annotated[str, shapes.among(KIND_NAMES)]
     code: _Line = ""
@@ -207,15 +202,13 @@ class _Verdict(_Made):
     material: bool | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Frame:
+class _Frame(_Object):
     file: _Line
     line: int
     function: _Line = ""
     code: _Line = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Site(_Made):
     phase: _Line = ""
     node: _Line = ""
@@ -224,15 +217,13 @@ class _Site(_Made):
     peak_bytes: _Size = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Timeline:
+class _Timeline(_Object):
     phases: tuple[_Line, ...] = ()
     points: tuple[tuple[_Count, int, int, int, _Size, _Size, _Size], ...] = ()
     epoch_ends: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Segment:
+class _Segment(_Object):
     gpu: _Count
     address: _Size
     bytes: _Size
@@ -242,26 +233,22 @@ class _Segment:
     blocks: tuple[tuple[_Size, _Size, Annotated[str, shapes.among(BLOCK_STATES)], _Size | None], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Tried:
+class _Tried(_Object):
     what: _Line
     gained_bytes: _Size = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Fragmentation:
+class _Fragmentation(_Object):
     hard_bytes: _Size = 0
     soft_bytes: _Size = 0
     stream_bytes: _Size = 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Advice(_Place):
     text: _Line
     bytes: _Size | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class _OutOfMemory(_Made):
     verdict: Annotated[str, shapes.among(DIAGNOSES)]
     diagnosis: Annotated[str, shapes.among(DIAGNOSES)] | None = None
@@ -294,8 +281,7 @@ class _OutOfMemory(_Made):
     advice: tuple[_Advice, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class _OneRank:
+class _OneRank(_Object):
     run: _Run = _Run()
     epochs: _Epochs = _Epochs()
     gpus: tuple[_Gpu, ...] = ()
@@ -309,7 +295,6 @@ class _OneRank:
     notes: tuple[_Line, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Report(_OneRank):
     ranks: tuple[_OneRank, ...] = ()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from ._following import Following, missing
@@ -27,6 +28,11 @@ def _callback_classes() -> tuple[type, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def _phase(name: str) -> tuple[Callable[..., None], Callable[..., None]]:
+    """What the Trainer calls as it begins, and as it ends."""
+    return lambda self, *_: self._following.enter(name), lambda self, *_: self._following.leave(name)
+
+
 class MemoryReport(*_callback_classes()):  # type: ignore[misc]
     """Tells frugal_alloc where epochs end and what is training, validation, test and prediction.
 
@@ -45,32 +51,13 @@ class MemoryReport(*_callback_classes()):  # type: ignore[misc]
     def setup(self, trainer: Any, pl_module: Any, stage: str | None = None) -> None:
         self._following.begin()
 
-    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        self._following.enter("train")
+    on_train_start, on_train_end = _phase("train")
+    on_validation_start, on_validation_end = _phase("validation")
+    on_test_start, on_test_end = _phase("test")
+    on_predict_start, on_predict_end = _phase("prediction")
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         self._following.end_epoch()
-
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        self._following.leave("train")
-
-    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        self._following.enter("validation")
-
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        self._following.leave("validation")
-
-    def on_test_start(self, trainer: Any, pl_module: Any) -> None:
-        self._following.enter("test")
-
-    def on_test_end(self, trainer: Any, pl_module: Any) -> None:
-        self._following.leave("test")
-
-    def on_predict_start(self, trainer: Any, pl_module: Any) -> None:
-        self._following.enter("prediction")
-
-    def on_predict_end(self, trainer: Any, pl_module: Any) -> None:
-        self._following.leave("prediction")
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self._following.leave_all()

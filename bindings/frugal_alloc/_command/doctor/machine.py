@@ -23,6 +23,7 @@ import simulated_gpu
 
 from ... import __version__
 from ..._common import installation
+from ..._common.installation import is_simulated
 from ..._common.messages import Refused, on_one_line
 
 PACKAGES = (Path(__file__).resolve().parents[3], Path(simulated_gpu.__file__).resolve().parents[1])
@@ -98,11 +99,6 @@ class Visible:
             self._library.cuGetErrorName(status, byref(said))
             text = (said.value or str(status).encode()).decode()
             raise NoDriver(f"{name} fails with {text}; look at nvidia-smi and CUDA_VISIBLE_DEVICES")
-
-
-def is_simulated() -> bool:
-    """Whether this process was started on the simulated GPU."""
-    return hasattr(ctypes.CDLL(None), "frugal_sim_calls")
 
 
 # --- For doctor --gpu.

@@ -24,9 +24,14 @@ def add(name: str, environment: dict[str, str]) -> None:
 
     A program that does not import torch goes on as it would without.
     """
-    for variable, entry, separator in (("PYTHONPATH", FOLDER, ":"), (_VARIABLE, name, ",")):
-        others = [other for other in environment.get(variable, "").split(separator) if other and other != entry]
-        environment[variable] = separator.join([entry, *others])
+    prepend(environment, "PYTHONPATH", FOLDER)
+    prepend(environment, _VARIABLE, name, ",")
+
+
+def prepend(environment: dict[str, str], variable: str, entry: str, separator: str = ":") -> None:
+    """Puts the entry first in a list, once; what follows keeps its order."""
+    others = [other for other in environment.get(variable, "").split(separator) if other and other != entry]
+    environment[variable] = separator.join([entry, *others])
 
 
 def start() -> None:
