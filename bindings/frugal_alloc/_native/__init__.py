@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Callable
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_uint64, c_void_p
 from typing import Any
 
@@ -20,7 +21,7 @@ from .. import _interruptions
 from . import epochs, out_of_memory
 from .epochs import EpochFunctions
 from .journal import JournalFunctions
-from .memory import FrugalAllocError, MemoryFunctions, PublishedVerdict, PublishedVerdictInC
+from .memory import FrugalAllocError, MemoryFunctions, PublishedVerdict, PublishedVerdictInC, encode
 from .out_of_memory import OutOfMemoryFunctions
 from .sleep import SleepFunctions
 
@@ -90,12 +91,6 @@ class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions, JournalFunc
         self._library.frugal_set_garbage_collector(self._collector)
         self.read_python()
 
-    def disable(self) -> None:
-        self._check(self._library.frugal_disable())
-
-    def is_enabled(self) -> bool:
-        return bool(self._library.frugal_is_enabled())
-
     def settings(self) -> str:
         """Every setting in force, as "key:value,key:value"."""
         text = self._library.frugal_settings()
@@ -115,17 +110,6 @@ class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions, JournalFunc
         each is named once in the life of the process. "" if there are none."""
         return self._library.frugal_unfollowed_settings(None if settings is None else settings.encode()).decode()
 
-    def follow_settings(self, settings: str) -> bool:
-        """What PyTorch was told of expandable segments holds for our memory, too. Returns whether they are off."""
-        return bool(self._library.frugal_follow_settings(settings.encode()))
-
-    def shown_settings(self, settings: str) -> str:
-        """What programs are to read where PyTorch says that these are in force."""
-        return self._library.frugal_shown_settings(settings.encode()).decode()
-
-    def set_history_only_ours(self, value: bool) -> None:
-        self._library.frugal_set_history_only_ours(value)
-
     def forget_python(self) -> None:
         """The interpreter is about to end."""
         self._library.frugal_set_garbage_collector(out_of_memory.GARBAGE_COLLECTOR())
@@ -137,6 +121,31 @@ class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions, JournalFunc
         """The torch that the library was built for and the one that runs, as 211 for 2.11; 0 if unknown."""
         return self._library.frugal_built_torch_version(), self._library.frugal_running_torch_version()
 
+
+# Those that Python calls as C does: bindings/c_api/c_api.h says what they do. By what is made of the result.
+_FORWARDED: dict[Callable[[Library, Any], Any], str] = {
+    Library._check: "collapse_epochs cuda_malloc disable epochs_ended follow_contexts halve_epochs "
+    "journal_module_calls keep_in_place module_calls_to_epoch release_idle sites_left_out tag tag_number untag",
+    Library._is_so: "copy_asleep follow_settings is_enabled journal_observe_simulation mark_asleep owns "
+    "owns_its_memory retag take_look",
+    Library._text: "broken_promise host_memory shown_settings",
+    Library._answer: "gpus journal_texts",
+    lambda *_: None: "correct_verdict count_module_calls journal_label journal_mark make_room record_in_detail "
+    "restart_site_peaks set_history_only_ours",
+}
+
+
+def _forwarding(name: str, make: Callable[[Library, Any], Any]) -> Callable[..., Any]:
+    def call(self: Library, *arguments: Any) -> Any:
+        function = getattr(self._library, f"frugal_{name}")
+        return make(self, function(*(encode(one) if isinstance(one, str) else one for one in arguments)))
+
+    return call
+
+
+for _make, _names in _FORWARDED.items():
+    for _name in _names.split():
+        setattr(Library, _name, _forwarding(_name, _make))
 
 # --- Loading it.
 

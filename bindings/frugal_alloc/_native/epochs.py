@@ -39,25 +39,6 @@ class EpochFunctions(SiteFunctions):
         self.follow_path()
         self._check(self._library.frugal_epoch_end())
 
-    def epochs_ended(self) -> int:
-        return self._check(self._library.frugal_epochs_ended())
-
-    def collapse_epochs(self) -> None:
-        """All epochs so far become the first, which has not ended."""
-        self._check(self._library.frugal_collapse_epochs())
-
-    def halve_epochs(self) -> None:
-        """Each two epochs become one."""
-        self._check(self._library.frugal_halve_epochs())
-
-    def count_module_calls(self, on: bool) -> None:
-        """Lets the library end its epochs by itself, after so many calls of modules, or no more."""
-        self._library.frugal_count_module_calls(int(on))
-
-    def module_calls_to_epoch(self) -> int:
-        """How many calls of modules make an epoch now; 0: they end none."""
-        return self._library.frugal_module_calls_to_epoch()
-
     def set_epoch_listener(self, listen: Callable[[], None]) -> None:
         """`listen` is called soon after calls of modules have ended an epoch, in the main thread, between two of its
         instructions. Where the main thread does not run Python meanwhile, some ends are told as one."""

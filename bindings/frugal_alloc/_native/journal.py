@@ -8,7 +8,6 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .memory import encode
 from .sites import SiteFunctions
 
 #: One entry, of a file that :meth:`JournalFunctions.journal_write` has written.
@@ -56,20 +55,6 @@ class JournalFunctions(SiteFunctions):
             torch.cuda._lazy_call(lambda: self._check(self._library.frugal_journal_start()))
         return started != 0
 
-    def journal_mark(self, text: str) -> None:
-        self._library.frugal_journal_mark(encode(text))
-
-    def journal_label(self, address: int, text: str) -> None:
-        self._library.frugal_journal_label(address, encode(text))
-
-    def journal_observe_simulation(self) -> bool:
-        """Copies from the host and workspaces of libraries get labels from now on; False: the GPU does not tell."""
-        return bool(self._library.frugal_journal_observe_simulation())
-
-    def journal_module_calls(self) -> int:
-        """How often the program has entered a module from outside of any and allocated there."""
-        return self._library.frugal_journal_module_calls()
-
     def journal_read(self, first: int = 0) -> Iterator[JournalEntry]:
         """The entries from number `first` on."""
         buffer = ctypes.create_string_buffer(_READ_AT_ONCE * JOURNAL_ENTRY.size)
@@ -84,7 +69,3 @@ class JournalFunctions(SiteFunctions):
     def journal_write(self, path: str | os.PathLike[str]) -> None:
         """Every entry as :data:`JOURNAL_ENTRY`, and nothing else."""
         self._check(self._library.frugal_journal_write(os.fsencode(path)))
-
-    def journal_texts(self) -> list[str]:
-        """What the numbers of marks and labels stand for."""
-        return self._answer(self._library.frugal_journal_texts())

@@ -1,5 +1,5 @@
-"""How Python calls the library: texts, answers in JSON, and errors. What memory is in use, and what is given back, kept
-in place, shared or published; see bindings/c_api/c_api.h."""
+"""How Python calls the library: texts, answers in JSON, and errors. What memory is in use, shared or published; see
+bindings/c_api/c_api.h."""
 
 from __future__ import annotations
 
@@ -39,6 +39,12 @@ class Functions:
             raise self._failure()
         return json.loads(json_text)
 
+    def _is_so(self, result: int) -> bool:
+        return self._check(result) != 0
+
+    def _text(self, text: bytes) -> str:
+        return decode(text)
+
     def _failure(self) -> FrugalAllocError:
         return FrugalAllocError(decode(self._library.frugal_last_error()))
 
@@ -70,42 +76,14 @@ class PublishedVerdictInC(ctypes.Structure):
 
 
 class MemoryFunctions(Functions):
-    """What is in use, and what is given back, kept in place or shared."""
+    """What is in use or shared, and what is told of it."""
 
     _library_with_gil: ctypes.PyDLL
-
-    def release_idle(self) -> int:
-        """What the setting idle_release does at the end of each interval: returns the bytes that went."""
-        return self._check(self._library.frugal_release_idle())
-
-    def make_room(self) -> None:
-        """Gives idle memory back for a library that is about to take some; does nothing where that cannot be done."""
-        self._library.frugal_make_room()
 
     def stats(self, device: int) -> dict[str, int]:
         figures = (c_int64 * len(self._stat_names))()
         self._check(self._library.frugal_stats(device, figures, len(figures)))
         return dict(zip(self._stat_names, figures, strict=True))
-
-    def broken_promise(self, device: int) -> str:
-        """What a GPU's driver promises and does not keep, and what is lost by it; "" if nothing is known."""
-        return decode(self._library.frugal_broken_promise(device))
-
-    def host_memory(self, device: int) -> str:
-        """Where the memory of a GPU that has been used is the host's: how much can be had, and who has the rest."""
-        return decode(self._library.frugal_host_memory(device))
-
-    def owns(self, address: int) -> bool:
-        """Whether the address lies in our memory."""
-        return bool(self._library.frugal_owns(address))
-
-    def enter_cuda_malloc(self, enter: bool) -> None:
-        """What this thread asks for is cudaMalloc's from now on, or as it was before. May be nested."""
-        self._check(self._library.frugal_cuda_malloc(enter))
-
-    def keep_in_place(self, address: int, size: int, keep: bool) -> None:
-        """From now on the physical memory of a range stays where it is, or may move again."""
-        self._check(self._library.frugal_keep_in_place(address, size, keep))
 
     def make_shareable(self, storage: int) -> None:
         """Moves the bytes of a storage (``UntypedStorage._cdata``) to where another process can open them, if need be.
@@ -137,11 +115,6 @@ class MemoryFunctions(Functions):
     def _shared(self) -> set[int]:
         return set()
 
-    def owns_its_memory(self, storage: int) -> bool:
-        """Whether the memory of a storage (``UntypedStorage._cdata``) is free once the storage is: not where other
-        processes have it, too, or another object."""
-        return bool(self._library.frugal_owns_its_memory(storage))
-
     def _use_with_lock(self, path: str) -> None:
         """For the functions that are called with the interpreter's lock held."""
         self._library_with_gil = ctypes.PyDLL(path)
@@ -160,11 +133,3 @@ class MemoryFunctions(Functions):
             for verdict in verdicts
         ]
         self._library.frugal_publish_verdicts((PublishedVerdictInC * len(rows))(*rows), len(rows))
-
-    def take_look(self) -> bool:
-        """Whether somebody has been answered since the last call."""
-        return bool(self._library.frugal_take_look())
-
-    def correct_verdict(self, gpu: int, verdict: str) -> None:
-        """The latest out-of-memory error of the GPU is thought to have this cause."""
-        self._library.frugal_correct_verdict(gpu, encode(verdict))

@@ -106,27 +106,15 @@ class SiteFunctions(Functions):
         before = self._check(self._library.frugal_set_phase(self._library.frugal_phase(encode(name))))
         return decode(self._library.frugal_phase_name(before))
 
-    def sites_left_out(self) -> int:
-        """How often memory counted to no site, since there was no room for one more."""
-        return self._library.frugal_sites_left_out()
-
     def site(self, number: int) -> Site:
         """A site that another function has named."""
         site = self._answer(self._library.frugal_site(number))
         return Site(**site | {"frames": tuple(Frame(**frame) for frame in site["frames"])})
 
-    def gpus(self) -> list[int]:
-        """The GPUs that memory has been asked for."""
-        return self._answer(self._library.frugal_gpus())
-
     def site_usages(self) -> list[SiteUsage]:
         """What each site holds now or held at the peak, on every GPU."""
         self.follow_path()
         return [SiteUsage(**usage) for usage in self._answer(self._library.frugal_site_usages())]
-
-    def restart_site_peaks(self, gpu: int) -> None:
-        """From now on `SiteUsage.peak_bytes` is what was held when most was in use since now."""
-        self._library.frugal_restart_site_peaks(gpu)
 
     def take_peak(self, gpu: int) -> tuple[int, int, int]:
         """The most of a GPU's memory that was in use since the last call, as far as it is recorded; what is in use and
@@ -146,10 +134,6 @@ class SiteFunctions(Functions):
         """Those of every GPU that hold memory."""
         pools = self._answer(self._library.frugal_private_pools())
         return [PrivatePool(**pool | {"id": tuple(pool["id"])}) for pool in pools]
-
-    def record_in_detail(self) -> None:
-        """This thread records its next 10,000 allocations whatever their size; others do from their next sample on."""
-        self._library.frugal_record_in_detail()
 
 
 def users_line(library: SiteFunctions, site: Site) -> Frame | None:

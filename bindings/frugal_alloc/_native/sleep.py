@@ -22,10 +22,6 @@ class AsleepBlock(NamedTuple):
 class SleepFunctions(Functions):
     """What memory is for, what sleeps, and what wakes."""
 
-    def tag_number(self, name: str) -> int:
-        """From 1; 0: frugal_alloc was never enabled."""
-        return self._check(self._library.frugal_tag_number(encode(name)))
-
     def find_context(self, variable: ContextVar[Any], context: Context, entered: object, number: int) -> bool:
         """Whether the library reads tags where Python's contexts have them, of which `context`, where this thread is,
         has `entered` in the variable; see bindings/tracking/python_context.h."""
@@ -34,23 +30,6 @@ class SleepFunctions(Functions):
             return False
         found = self._library.frugal_find_context(id(variable), hash(variable), id(context), id(entered), number)
         return found != 0
-
-    def follow_contexts(self, change: int) -> None:
-        """So many more contexts have a tag, this thread's perhaps among them."""
-        self._check(self._library.frugal_follow_contexts(change))
-
-    def enter_tag(self, name: str) -> None:
-        """What this thread allocates has the tag from now on. May be nested."""
-        self._check(self._library.frugal_tag(encode(name)))
-
-    def leave_tag(self) -> None:
-        """The tag that was entered last holds no more."""
-        self._check(self._library.frugal_untag())
-
-    def retag(self, storage: int | None, name: str) -> bool:
-        """Gives the block of a storage (``UntypedStorage._cdata``) a tag; "": none. False: it is not our memory. None
-        makes the tag known."""
-        return self._check(self._library.frugal_retag(storage, encode(name))) != 0
 
     def sleep(
         self,
@@ -78,19 +57,10 @@ class SleepFunctions(Functions):
         """A row for each GPU. The graphs of its ``pools``, as PyTorch numbers them, cannot be replayed now."""
         return self._answer(self._library.frugal_asleep())["gpus"]
 
-    def mark_asleep(self, storage: int, message: str) -> bool:
-        """From now on PyTorch raises RuntimeError with the message in whatever asks the storage for its data, until its
-        block wakes. False: the block is awake."""
-        return self._check(self._library.frugal_mark_asleep(storage, encode(message))) != 0
-
     def asleep_block(self, storage: int) -> AsleepBlock | None:
         """The block of a storage; None: it is awake, or not our memory."""
         block = self._answer(self._library.frugal_asleep_block(storage))
         return None if block is None else AsleepBlock(**block)
-
-    def copy_asleep(self, storage: int, offset: int, size: int, to: int) -> bool:
-        """Copies so many bytes of a storage to the address `to` on the host, if it sleeps; False: it does not."""
-        return self._check(self._library.frugal_copy_asleep(storage, offset, size, to)) != 0
 
     def tagged_bytes(self, tags: Iterable[str]) -> int:
         """In blocks of all GPUs that have one of these tags, awake or asleep."""

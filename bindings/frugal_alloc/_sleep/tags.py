@@ -72,8 +72,8 @@ class Tag(contextlib.ContextDecorator):
             library.follow_contexts(1)
             self._left_by.append(functools.partial(_leave, library, entered))
         else:
-            library.enter_tag(self.name)
-            self._left_by.append(lambda: library.leave_tag() or "")
+            library.tag(self.name)
+            self._left_by.append(lambda: library.untag() or "")
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:

@@ -16,14 +16,14 @@ class CudaMalloc(contextlib.ContextDecorator):
     def __enter__(self) -> CudaMalloc:
         library = _native.loaded()
         if library is not None:
-            library.enter_cuda_malloc(True)
+            library.cuda_malloc(True)
         self._entered.append(library)
         return self
 
     def __exit__(self, *error: object) -> None:
         library = self._entered.pop()
         if library is not None:
-            library.enter_cuda_malloc(False)
+            library.cuda_malloc(False)
 
     def _recreate_cm(self) -> CudaMalloc:
         # Each call of a decorated function, in each thread, has its own.
