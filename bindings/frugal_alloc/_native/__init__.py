@@ -91,24 +91,10 @@ class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions, JournalFunc
         self._library.frugal_set_garbage_collector(self._collector)
         self.read_python()
 
-    def settings(self) -> str:
-        """Every setting in force, as "key:value,key:value"."""
-        text = self._library.frugal_settings()
+    def _setting(self, text: bytes | None) -> str:
         if text is None:
             raise self._failure()
         return text.decode(errors="surrogateescape")
-
-    def setting(self, key: str) -> str:
-        """One setting's value in force, as FRUGAL_ALLOC_CONF has it."""
-        value = self._library.frugal_setting(key.encode())
-        if value is None:
-            raise self._failure()
-        return value.decode(errors="surrogateescape")
-
-    def unfollowed_settings(self, settings: str | None = None) -> str:
-        """A warning that names those of PyTorch's settings (None: the environment's) that do not hold for our memory;
-        each is named once in the life of the process. "" if there are none."""
-        return self._library.frugal_unfollowed_settings(None if settings is None else settings.encode()).decode()
 
     def forget_python(self) -> None:
         """The interpreter is about to end."""
@@ -128,7 +114,8 @@ _FORWARDED: dict[Callable[[Library, Any], Any], str] = {
     "journal_module_calls keep_in_place module_calls_to_epoch release_idle sites_left_out tag tag_number untag",
     Library._is_so: "copy_asleep follow_settings is_enabled journal_observe_simulation mark_asleep owns "
     "owns_its_memory retag take_look",
-    Library._text: "broken_promise host_memory shown_settings",
+    Library._text: "broken_promise host_memory shown_settings unfollowed_settings",
+    Library._setting: "setting settings",
     Library._answer: "gpus journal_texts",
     lambda *_: None: "correct_verdict count_module_calls journal_label journal_mark make_room record_in_detail "
     "restart_site_peaks set_history_only_ours",
