@@ -1,7 +1,6 @@
 #include "allocator/backing/page_returns.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 namespace frugal {

@@ -1,7 +1,6 @@
 #include "allocator/backing/view_bound.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace frugal {
 namespace {

@@ -1,7 +1,5 @@
 #include "allocator/blocks/arena.h"
 
-#include <utility>
-
 #include "allocator/port/check.h"
 
 namespace frugal {

@@ -1,7 +1,6 @@
 #include "allocator/blocks/stream_clock.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "allocator/port/check.h"

@@ -1,7 +1,6 @@
 #include "allocator/blocks/stream_clocks.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace frugal {
 namespace {

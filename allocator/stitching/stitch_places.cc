@@ -1,7 +1,6 @@
 #include "allocator/stitching/stitch_places.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <iterator>
 #include <memory>
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <tuple>
-#include <utility>
 
 #include "bindings/adapter/history.h"
 #include "bindings/adapter/private_pools.h"

@@ -2,10 +2,6 @@
 
 #include <cuda.h>
 
-#include <algorithm>
-#include <memory>
-#include <utility>
-
 #include "simulated_gpu/exports/driver.h"
 #include "simulated_gpu/machine/graph.h"
 #include "simulated_gpu/machine/streams.h"

@@ -2,10 +2,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
-#include <memory>
-#include <utility>
-
 #include "simulated_gpu/exports/runtime.h"
 
 namespace frugal::sim {

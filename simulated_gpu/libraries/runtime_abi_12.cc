@@ -6,7 +6,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
-#include <vector>
 
 #include "simulated_gpu/exports/device_properties.h"
 #include "simulated_gpu/exports/graph_handles.h"

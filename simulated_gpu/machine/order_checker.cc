@@ -1,7 +1,6 @@
 #include "simulated_gpu/machine/order_checker.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace frugal::sim {

@@ -1,7 +1,6 @@
 #include "simulated_gpu/machine/streams_state.h"
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
 
 namespace frugal::sim {

@@ -1,6 +1,5 @@
 #include "simulated_gpu/machine/compute_node.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>

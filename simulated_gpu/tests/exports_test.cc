@@ -3,11 +3,8 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cstring>
-#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <memory>
 #include <string>
 
 #include "gtest/gtest.h"

@@ -2,7 +2,6 @@
 
 #include "simulated_gpu/libraries/nccl_communicator.h"
 
-#include <array>
 #include <memory>
 #include <numeric>
 #include <string>

@@ -3,7 +3,6 @@
 #include <sys/prctl.h>
 
 #include <filesystem>
-#include <string>
 
 #include "gtest/gtest.h"
 

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "simulated_gpu/tests/simulated_machine.h"
