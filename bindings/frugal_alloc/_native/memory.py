@@ -99,20 +99,9 @@ class MemoryFunctions(Functions):
             raise torch.OutOfMemoryError(str(self._failure()))
         self._check(moved)
 
-    def note_shared(self, address: int) -> None:
-        """What lies there was given to other processes."""
-        self._shared.add(address)
-
-    def has_shared(self) -> bool:
-        """Whether anything was given to other processes."""
-        return bool(self._shared)
-
-    def was_shared(self, address: int) -> bool:
-        """Whether what lies there, or something that lay there before, was given to other processes."""
-        return address in self._shared
-
     @functools.cached_property
-    def _shared(self) -> set[int]:
+    def shared(self) -> set[int]:
+        """Addresses of which what lies there, or lay there before, was given to other processes."""
         return set()
 
     def _use_with_lock(self, path: str) -> None:

@@ -153,12 +153,12 @@ def find_pinning(library: Library, gpu: int) -> list[Advice]:
 
 def find_shared(library: Library, gpu: int) -> list[Advice]:
     """About the line that made most of what other processes were given, which no variable of this one frees alone."""
-    if not library.has_shared():
+    if not library.shared:
         return []
     shared: Counter[int] = Counter()
     for segment in library.segments():
         for block in segment.blocks if segment.gpu == gpu else ():
-            if block.state == "allocated" and library.was_shared(block.address):
+            if block.state == "allocated" and block.address in library.shared:
                 shared[block.site] += block.bytes
     if not shared:
         return []

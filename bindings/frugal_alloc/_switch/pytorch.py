@@ -135,7 +135,7 @@ def move_before_sharing(library: _native.Library) -> None:
         def share_where_others_can_open(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> tuple:
             if self.is_cuda:
                 library.make_shareable(self._cdata)
-                library.note_shared(self.data_ptr())
+                library.shared.add(self.data_ptr())
             return share(self, *args, **kwargs)
 
         return share_where_others_can_open

@@ -200,7 +200,7 @@ def _is_more(leak: Leak, whose: str) -> bool:
 
 def _was_shared(leak: Leak) -> bool:
     library, blocks = _native.loaded(), leak.accusation.extents or []
-    shared = sum(size for address, size, _ in blocks if library is not None and library.was_shared(address))
+    shared = sum(size for address, size, _ in blocks if library is not None and address in library.shared)
     return 2 * shared > sum(size for _, size, _ in blocks)
 
 
