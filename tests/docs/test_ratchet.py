@@ -27,7 +27,7 @@ MOST_LINES = {
     "bench, tools and examples": 11_972,
     "tests": 67_874,
 }
-MOST_WORDS = 42_755
+MOST_WORDS = 42_795
 # Below it by this share, the figure is to be lowered, or what went could come back.
 SLACK = 0.01
 

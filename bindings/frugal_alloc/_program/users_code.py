@@ -36,8 +36,8 @@ _FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<functio
 # A line that was edited is looked for in its file: in those that are larger it would take too long.
 _MOST_LINES = 100_000
 _LONGEST_LAUNCHER = 1000
-# What the simulated GPU loads in the processes that are on it.
-_SIMULATION = "frugal_simulated_values"
+# The end of a folder that is on the path of the processes which are on the simulated GPU.
+_SIMULATION = os.path.join("simulated_gpu", "startup")
 
 # What the beginnings below were found from: when a program puts a folder on its path, they are found anew.
 _found_from: tuple = ()
@@ -71,7 +71,7 @@ def beginnings() -> dict[str, str]:
     it has changed."""
     global _found_from, _beginnings
     main = getattr(sys.modules.get("__main__"), "__file__", None)
-    source = (sys.path[:], main, sys.argv[:1], os.environ.get("TORCHINDUCTOR_CACHE_DIR"), _SIMULATION in sys.modules)
+    source = (sys.path[:], main, sys.argv[:1], os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
     if source != _found_from:
         found = dict(_find(main))
         _owners.clear()
@@ -217,9 +217,9 @@ def _below_simulation(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
 
 
 def _simulation() -> tuple[str, ...]:
-    """The folder of what computes values, where that is done."""
-    values = sys.modules.get(_SIMULATION)
-    return () if values is None else (os.path.join(os.path.dirname(values.__file__), ""),)
+    """The folder of what computes values there."""
+    folders = (os.path.dirname(os.path.abspath(entry)) for entry in sys.path if entry.endswith(_SIMULATION))
+    return tuple(os.path.join(folder, "values", "") for folder in folders)
 
 
 def frames_of_compiled(file: str, line: int) -> list[Frame]:
