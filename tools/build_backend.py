@@ -96,7 +96,8 @@ def _sources() -> dict[str, bytes]:
     for package in PACKAGES:
         for path in sorted(package.rglob("*")):
             inside = path.relative_to(package)
-            if path.is_file() and inside.parts[0] != LIBRARIES and "__pycache__" not in inside.parts:
+            is_built = inside.parts[0] == LIBRARIES or "__pycache__" in inside.parts
+            if path.is_file() and not is_built and path.suffix != ".md":
                 sources[f"{package.name}/{inside}"] = path.read_bytes()
     return sources
 

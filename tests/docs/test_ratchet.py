@@ -24,10 +24,10 @@ MOST_LINES = {
     "the simulated GPU": 17_828,
     "planning without a GPU": 6_736,
     "the allocator": 49_616,
-    "bench, tools and examples": 11_972,
+    "bench, tools and examples": 11_973,
     "tests": 67_874,
 }
-MOST_WORDS = 42_795
+MOST_WORDS = 42_910
 # Below it by this share, the figure is to be lowered, or what went could come back.
 SLACK = 0.01
 
