@@ -31,14 +31,15 @@ def stay(frames: Sequence[RunningFrame]) -> Stay:
     Args:
         frames: Innermost first; the forward is what the user's innermost frame, or one around it, runs.
     """
-    of_steps = [i for i, frame in enumerate(frames) if any(map(_matters, _named(frame.code).values()))]
+    of_steps = [i for i, frame in enumerate(frames) if any(map(_matters, frame.code.co_names))]
     if not of_steps:
         return Stay.ADDED
     outer = frames[of_steps[0] :]
-    flows = [Flow(frame.code).instructions for frame in outer]
-    at = [_index(flow, frame.offset) for flow, frame in zip(flows, outer, strict=True)]
+    # The outermost are hardly ever come to.
+    flow = functools.cache(lambda level: Flow(outer[level].code).instructions)
+    at = functools.cache(lambda level: _index(flow(level), outer[level].offset))
     # Where control is: the frame, the instruction, whether the backward has run, and whether they were cleared before.
-    waiting = [(0, i, False, False) for i in flows[0][at[0]].successors]
+    waiting = [(0, i, False, False) for i in flow(0)[at(0)].successors]
     seen, stays = set(), set()
     while waiting:
         place = waiting.pop()
@@ -46,7 +47,7 @@ def stay(frames: Sequence[RunningFrame]) -> Stay:
             continue
         seen.add(place)
         level, i, passed, cleared = place
-        instruction = flows[level][i]
+        instruction = flow(level)[i]
         name = _named(outer[level].code).get(instruction.offset, "")
         if _CLEARING in name:
             if passed:
@@ -54,15 +55,15 @@ def stay(frames: Sequence[RunningFrame]) -> Stay:
                 continue
             cleared = True
         passed = passed or name in _BACKWARDS
-        if passed and (level, i) == (0, at[0]):
+        if passed and (level, i) == (0, at(0)):
             stays.add(Stay.CLEARED if cleared else Stay.ADDED)
             continue
-        if level and i == at[level]:
+        if level and i == at(level):
             following = [(level - 1, 0)]
         elif instruction.successors or level + 1 == len(outer):
             following = [(level, j) for j in instruction.successors]
         else:
-            following = [(level + 1, j) for j in flows[level + 1][at[level + 1]].successors]
+            following = [(level + 1, j) for j in flow(level + 1)[at(level + 1)].successors]
         waiting += ((*there, passed, cleared) for there in following)
     return next((one for one in (Stay.ADDED, Stay.CLEARED, Stay.GONE) if one in stays), Stay.ADDED)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import _native
 from .._heap.kept_pools import KeptPools
-from .._heap.live_tensors import Walk, is_on, is_parameter, is_tensor, saved_tensors
+from .._heap.live_tensors import Walk, address_of, is_on, is_parameter, is_tensor, saved_tensors
 
 BLOCK_BYTES = 512
 # Of a graph as long as a leaking run; what was seen until then is a lower bound.
@@ -247,10 +247,9 @@ def held_for_long(gpu: int, batch: int, passing: set[int]) -> int:
     sizes = {}
     for one in (*own, *(one.grad for one in own if one.grad is not None)):
         of_batch = one.dim() > 1 and one.shape[0] == batch and not is_parameter(one)
-        if not of_batch and one.layout is torch.strided:
-            storage = one.untyped_storage()
-            if library is None or library.owns(storage.data_ptr()):
-                sizes[storage._cdata] = rounded(storage.nbytes())
+        address = 0 if of_batch else address_of(one)
+        if address and (library is None or library.owns(address)):
+            sizes[address] = rounded(one.untyped_storage().nbytes())
     return sum(sizes.values())
 
 
