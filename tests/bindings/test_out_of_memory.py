@@ -171,7 +171,9 @@ def test_a_driver_that_refuses_what_it_says_is_free_is_told():
     ):
         empty(300 * MIB)
     del kept
-    assert "kept = None before line" in str(raised.value) and not re.search(r"\b0 bytes (more|missing|that)", str(raised.value))
+    assert "kept = None before line" in str(raised.value) and not re.search(
+        r"\b0 bytes (more|missing|that)", str(raised.value)
+    )
 
 
 @simulated_gpu

@@ -88,7 +88,7 @@ def test_a_damaged_record_is_refused_in_one_line(
 ) -> None:
     ended = Ended(0, None, messages(changes))
     monkeypatch.setattr(fitting, "_environment", lambda *_: {})
-    monkeypatch.setattr(fitting.followed, "run", lambda *_: ended)
+    monkeypatch.setattr(fitting.following, "run", lambda *_: ended)
     with pytest.raises(fitting.NotFollowed, match=said) as refused:
         fitting.run([], None)
     assert "\n" not in str(refused.value)

@@ -1,9 +1,9 @@
 """Carries out the first advice of each program in kept_back/, and counts how often it helps.
 
 These programs were written after public questions by somebody who did not know how advice is found, and no arithmetic
-is tuned to them. A header says what is so of a program's error: ROOM, in MiB, VERDICT, the line of the REQUEST, the HOLDER
-of what need not be kept, the LARGEST batch that fits, and for each kind of change how it is made in this program:
-"CHANGE kind: OLD -> NEW", where NEW may have the {n} of the advice, and either \\n for the end of a line.
+is tuned to them. A header says what is so of a program's error: ROOM, in MiB, VERDICT, the line of the REQUEST, the
+HOLDER of what need not be kept, the LARGEST batch that fits, and for each kind of change how it is made in this
+program: "CHANGE kind: OLD -> NEW", where NEW may have the {n} of the advice, and either \\n for the end of a line.
 
     python tests/out_of_memory/first_advice.py     prints a line for each program, and the counts
 """
