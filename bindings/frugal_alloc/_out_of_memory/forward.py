@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from .._heap.live_tensors import Walk, is_parameter, saved_tensors
+from .optimizer_state import bytes_of
 
 # What a layer keeps for backward, in tensors as large as what it makes; others keep one. What comes of a ReLU takes the
 # place of what went in.
@@ -108,6 +109,8 @@ NOTHING = Recorded({}, {}, {})
 
 def recorded(results: Iterable[Any], model: Any) -> Recorded:
     """By the graph that has led to some tensors."""
+    import torch
+
     calls: Counter[int] = Counter()
     places: dict[int, int] = {}
     layers = {id(own): id(_own(layer)[0]) for layer in layers_of(model) for own in _own(layer) if own.requires_grad}
@@ -121,7 +124,7 @@ def recorded(results: Iterable[Any], model: Any) -> Recorded:
                 continue
             if saved.dim() > _FEWEST_OF_IMAGE:
                 places[saved.shape[1]] = max(places.get(saved.shape[1], 0), math.prod(saved.shape[2:]))
-            if saved.layout is _strided():
+            if saved.layout is torch.strided:
                 storages[saved.untyped_storage()._cdata] = saved.untyped_storage().nbytes()
         seen.append((node._sequence_nr(), next((layers[leaf] for leaf in leaves if leaf in layers), 0), storages))
     return Recorded(calls, places, _kept_by_layers(sorted(seen, key=lambda one: one[0])))
@@ -177,7 +180,7 @@ def course(modules: list[Any], inputs: list[Any], so_far: Recorded, to_run: list
         now: The bytes that grow with the batch and are there.
     """
     coming = {id(layer) for layer in to_run}
-    layers = list(_layers(modules[-1], inputs, so_far, coming))
+    layers = _layers(modules[-1], inputs, so_far, coming)
     ran = sum(one.numbers for one in layers if not one.is_coming)
     unit = now / ran if ran else now
     loop = _rounds(modules[0], inputs, so_far.calls)
@@ -206,14 +209,14 @@ def _backwards(stages: list[tuple[float, float, float, Any]]) -> Iterator[Stage]
     gradients = 0
     for i in reversed(range(len(stages))):
         kept, made, _, layer = stages[i]
-        gradients += sum(own.numel() * own.element_size() for own in _own(layer) if own.requires_grad)
+        gradients += sum(bytes_of(own) for own in _own(layer) if own.requires_grad)
         # Gradients of what it made, one of them handed on beside it, and of what it was given.
         given = stages[i - 1][2] if i else 0
         at_work = 2 * made + given
         yield Stage(kept, max(at_work, AFTER_FORWARD * made) if i + 1 == len(stages) else at_work, gradients)
 
 
-def _layers(model: Any, inputs: list[Any], so_far: Recorded, coming: set[int]) -> Iterator[_Layers]:
+def _layers(model: Any, inputs: list[Any], so_far: Recorded, coming: set[int]) -> list[_Layers]:
     """Those of the model, that have run first, whatever was made first."""
     head, found = head_of(model), []
     for layer, kept, made in _numbers(model, inputs, so_far.places, coming):
@@ -225,13 +228,7 @@ def _layers(model: Any, inputs: list[Any], so_far: Recorded, coming: set[int]) -
             found.append(last._replace(numbers=last.numbers + kept, made=max(last.made, made), handed_on=made))
         else:
             found.append(_Layers(layer, kept, made, made, id(layer) in coming))
-    return iter(sorted(found, key=lambda one: one.is_coming))
-
-
-def _strided() -> Any:
-    import torch
-
-    return torch.strided
+    return sorted(found, key=lambda one: one.is_coming)
 
 
 def _own(module: Any) -> list[Any]:

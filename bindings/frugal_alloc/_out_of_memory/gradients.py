@@ -3,14 +3,13 @@ backward, or not on every way there."""
 
 from __future__ import annotations
 
-import bisect
 import dis
 import enum
 import functools
 from collections.abc import Sequence
 from types import CodeType
 
-from .._program.liveness import Flow, Instruction
+from .._program.liveness import Flow
 from .scene import RunningFrame
 
 _BACKWARDS = ("backward", "backward_fn", "_backward_fn", "manual_backward")
@@ -36,10 +35,10 @@ def stay(frames: Sequence[RunningFrame]) -> Stay:
         return Stay.ADDED
     outer = frames[of_steps[0] :]
     # The outermost are hardly ever come to.
-    flow = functools.cache(lambda level: Flow(outer[level].code).instructions)
-    at = functools.cache(lambda level: _index(flow(level), outer[level].offset))
+    flow = functools.cache(lambda level: Flow(outer[level].code))
+    at = functools.cache(lambda level: flow(level).index_at(outer[level].offset))
     # Where control is: the frame, the instruction, whether the backward has run, and whether they were cleared before.
-    waiting = [(0, i, False, False) for i in flow(0)[at(0)].successors]
+    waiting = [(0, i, False, False) for i in flow(0).instructions[at(0)].successors]
     seen, stays = set(), set()
     while waiting:
         place = waiting.pop()
@@ -47,7 +46,7 @@ def stay(frames: Sequence[RunningFrame]) -> Stay:
             continue
         seen.add(place)
         level, i, passed, cleared = place
-        instruction = flow(level)[i]
+        instruction = flow(level).instructions[i]
         name = _named(outer[level].code).get(instruction.offset, "")
         if _CLEARING in name:
             if passed:
@@ -63,7 +62,7 @@ def stay(frames: Sequence[RunningFrame]) -> Stay:
         elif instruction.successors or level + 1 == len(outer):
             following = [(level, j) for j in instruction.successors]
         else:
-            following = [(level + 1, j) for j in flow(level + 1)[at(level + 1)].successors]
+            following = [(level + 1, j) for j in flow(level + 1).instructions[at(level + 1)].successors]
         waiting += ((*there, passed, cleared) for there in following)
     return next((one for one in (Stay.ADDED, Stay.CLEARED, Stay.GONE) if one in stays), Stay.ADDED)
 
@@ -76,8 +75,3 @@ def _matters(name: str) -> bool:
 def _named(code: CodeType) -> dict[int, str]:
     """The attributes that a code object takes, by the offset of the instruction."""
     return {one.offset: one.argval for one in dis.get_instructions(code) if one.opname in ("LOAD_ATTR", "LOAD_METHOD")}
-
-
-def _index(instructions: list[Instruction], offset: int) -> int:
-    """Of the one that runs: a frame may stand in the cache entries behind it."""
-    return max(bisect.bisect_right([one.offset for one in instructions], offset) - 1, 0)

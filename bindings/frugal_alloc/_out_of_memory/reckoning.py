@@ -52,13 +52,13 @@ def look(scene: Scene, saved_bytes: int, largest_saved: int, old_bytes: int = 0)
     there = sum(bytes_of(one.grad) for one in trained if one.grad is not None and is_on(one.grad, gpu))
     to_come = sum(state.to_come for state in states)
     now = Moment(facts.allocated_bytes - growing - there + to_come, growing)
-    at_end = sum(map(bytes_of, trained)) + largest.temporary_bytes
+    at_end = running.trained_bytes + largest.temporary_bytes
     moments, loss = _moments(scene, running, now, there, recorded, largest_saved)
     moments.append(Moment(now.fixed_bytes + at_end, held))
     room = facts.allocated_bytes + facts.requested_bytes - facts.missing_bytes
-    layer, lasting = max(map(bytes_of, trained), default=0), lasting - there + to_come + at_end
-    of_loader, trained_bytes = _of_loader(batch), sum(map(bytes_of, trained))
-    step = Step(batch, tuple(moments), largest, room, loss, layer, trained_bytes, of_loader, lasting)
+    lasting += to_come - there + at_end
+    of_weights = running.layer_bytes, running.trained_bytes
+    step = Step(batch, tuple(moments), largest, room, loss, *of_weights, _of_loader(batch), lasting)
     at_work = facts.requested_bytes if running.grows else 0
     seen = None if running.is_stepping else _as_seen(scene, step, states, trained, recorded + at_work)
     return seen or step
@@ -82,15 +82,11 @@ def _moments(
         fixed += requested
     at_work = requested if running.grows else 0
     loss, to_come = logits.of_loss(scene, running.modules, running.is_backward, running.node)
-    all_gradients = sum(map(bytes_of, running.trained))
     if loss:
         # The gradient of the matrix that makes the logits comes while they are there.
-        layer = max(map(bytes_of, running.trained), default=0)
-        return [Moment(fixed + max(there, layer), growing + at_work + to_come)], loss
+        return [Moment(fixed + max(there, running.layer_bytes), growing + at_work + to_come)], loss
     if running.modules:
-        stays = gradients.stay(scene.frames)
-        of_pass = _moments_of_pass(scene, running.modules, Moment(fixed, growing), at_work, all_gradients, stays)
-        return of_pass, 0
+        return _moments_of_pass(scene, running, Moment(fixed, growing), at_work), 0
     if running.is_backward:
         # Layers that are still to come may make more at once.
         later = recorded + _GRADIENTS_AT_WORK * largest_saved
@@ -110,19 +106,17 @@ def _of_loader(batch: int) -> tuple[int, int, int]:
     return batches.entries, next(iter(batches.current[1:2]), 0), batches.usual_length
 
 
-def _moments_of_pass(
-    scene: Scene, modules: list[Any], now: Moment, at_work: int, all_gradients: int, stays: Stay
-) -> list[Moment]:
+def _moments_of_pass(scene: Scene, running: Running, now: Moment, at_work: int) -> list[Moment]:
     """Of the forward's end and the backward, as far as the layers to come tell.
 
     Args:
         scene: Of the error.
-        modules: That run.
+        running: What runs, modules among it.
         now: What there is, without gradients.
         at_work: What is asked for, if it grows with the batch.
-        all_gradients: The bytes of all parameters'.
-        stays: How long earlier ones are there.
     """
+    modules, all_gradients, stays = running.modules, running.trained_bytes, gradients.stay(scene.frames)
+    earlier = 0 if stays is Stay.GONE else all_gradients
     inputs, so_far = _inputs_of_model(scene, modules), _recorded(scene, modules)
     coming = forward.to_come(modules, so_far)
     of_logits = sum(logits.outputs_to_come(scene, modules, coming))
@@ -130,7 +124,6 @@ def _moments_of_pass(
     moments = []
     for to_run, there in ((coming, growing + at_work), ([*coming, modules[0]], growing)):
         stages = forward.course(modules, inputs, so_far, to_run, there)
-        earlier = 0 if stays is Stay.GONE else all_gradients
         moments.append(Moment(fixed + earlier, stages[-1].kept_bytes + of_logits))
         for stage in stages:
             made = all_gradients if stays is Stay.ADDED else stage.gradient_bytes
@@ -165,10 +158,9 @@ def _as_seen(scene: Scene, step: Step, states: list[OptimizerState], trained: li
     size, peak = max(known, key=lambda one: (one[0], one[1].bytes))
     if any(one.rows == one.columns == size for one in peak.sizes.values()):
         return None
-    trained_bytes = sum(map(bytes_of, trained))
     there_bytes = sum(bytes_of(one) for one in trained if one.grad is not None)
     held = sum(one.bytes for one in peak.sizes.values() if one.rows % size == 0)
-    fixed = max(0, peak.left_bytes - trained_bytes - held)
+    fixed = max(0, peak.left_bytes - step.trained_bytes - held)
     shown = peak.bytes - fixed
     # It would be taken for what grows with the batch.
     has_workspace = (
@@ -183,7 +175,7 @@ def _as_seen(scene: Scene, step: Step, states: list[OptimizerState], trained: li
     moments = (
         Moment(fixed, max(growth, growing)),
         Moment(fixed + there_bytes, kept),
-        Moment(fixed + trained_bytes + step.optimizer.temporary_bytes, at_end.growing_bytes),
+        Moment(fixed + step.trained_bytes + step.optimizer.temporary_bytes, at_end.growing_bytes),
     )
     return step._replace(moments=moments, is_seen=not has_workspace)
 

@@ -138,7 +138,7 @@ class Step(NamedTuple):
             return None
         text = (
             f"samples of at most {fits}: the longest of this batch has {length}, the usual one {usual} (cut it, or put "
-            "samples of like lengths into a batch)"
+            "samples of similar lengths into a batch)"
         )
         return Advice(text, None, None, int(self.peak.growing_bytes) * (length - fits) // length, BATCH)
 

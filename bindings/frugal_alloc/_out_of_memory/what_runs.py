@@ -34,6 +34,16 @@ class Running(NamedTuple):
     node: str  # autograd's, which asks
     graphs: float  # how many times what grows now a backward's own graph is to keep
 
+    @property
+    def trained_bytes(self) -> int:
+        """Of all parameters, which is what their gradients take, too."""
+        return sum(map(bytes_of, self.trained))
+
+    @property
+    def layer_bytes(self) -> int:
+        """Of the largest parameter."""
+        return max(map(bytes_of, self.trained), default=0)
+
 
 def look(scene: Scene) -> Running | None:
     import torch

@@ -144,9 +144,12 @@ class Flow:
                 waiting.extend(instruction.successors)
         return False
 
+    def index_at(self, offset: int) -> int:
+        """Of the instruction that runs: a frame may stand in the cache entries that follow it."""
+        return max(bisect.bisect_right(self._offsets, offset) - 1, 0)
+
     def _at(self, offset: int) -> Instruction:
-        # A frame may stand in the cache entries that follow an instruction.
-        return self.instructions[max(bisect.bisect_right(self._offsets, offset) - 1, 0)]
+        return self.instructions[self.index_at(offset)]
 
     @functools.cached_property
     def _live_at_entry(self) -> list[frozenset[str]]:

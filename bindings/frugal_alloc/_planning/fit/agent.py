@@ -45,7 +45,7 @@ def start() -> None:
     # A PyTorch without CUDA has no kernels to ask for: the library refuses it below.
     ask = getattr(getattr(torch, "_C", None), "_cuda_getArchFlags", None)
     capability, built_for = followed.order()["capability"], ask().split() if ask is not None else []
-    if ask is not None and capability and not kernels.are_for(built_for, capability):
+    if capability and not kernels.are_for(built_for, capability):
         why = kernels.refusal(torch.__version__, built_for, capability)
         _refuse({process_record.REFUSED: why, process_record.BUILT_FOR: built_for})
     try:
